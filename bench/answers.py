@@ -94,9 +94,13 @@ def answers(place: Place) -> Section:
     """Every task once, on a server with its default settings."""
     write_features(place)
     with sdk_client(place.program("serve"), place.python_environment()) as ask:
-        found = {name: read(ask, steps) for name, steps in TASKS.items()}
-    rows = [_row(name, one.calls, one.size) for name, one in found.items()]
-    total = _row("all", sum(one.calls for one in found.values()), sum(one.size for one in found.values()))
+        readings = {name: read(ask, steps) for name, steps in TASKS.items()}
+    rows = [_row(name, reading.calls, reading.size) for name, reading in readings.items()]
+    total = _row(
+        "all",
+        sum(reading.calls for reading in readings.values()),
+        sum(reading.size for reading in readings.values()),
+    )
     note = (
         "Bytes of structured results as compact JSON, of all calls of a task, descriptions of algorithms among them. Before: the "
         "same tasks at commit 896d9c6, by the shortest way there was, with SQL turned on."

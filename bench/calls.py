@@ -91,10 +91,10 @@ class Server:
         """
         for _ in range(TRIES):
             name = self.place.new_name(case.suffix)
-            given = {**case.arguments, **({"output": name} if case.suffix else {})}
-            begun = time.perf_counter()
-            answer = self.ask(case.tool, given)
-            seconds = time.perf_counter() - begun
+            arguments = {**case.arguments, **({"output": name} if case.suffix else {})}
+            started = time.perf_counter()
+            answer = self.ask(case.tool, arguments)
+            seconds = time.perf_counter() - started
             receipt = self.place.receipt(answer["receipt"]["call_id"])
             (self.place.workspace / name).unlink(missing_ok=True)
             self.place.rest(self.idle)
@@ -109,13 +109,15 @@ class Server:
         """The command of the last call, with another output folder."""
         target = f"{folder}/{self.place.new_name(case.suffix)}"
         parted = [word.partition(f"{STAGING_TARGET}/") for word in self.receipts[-1]["argv"]]
-        return [f"{before}{target}" if found else before for before, found, _ in parted]
+        return [f"{before}{target}" if separator else before for before, separator, _ in parted]
 
     def parts(self) -> dict[str, float]:
         """The median seconds that the client waited for, by part; `the rest` is the time that no part explains."""
         skipped = NOT_WAITED_FOR if self.warm else COUNTED_TWICE
-        names = dict.fromkeys(name for one in self.receipts for name in one["seconds"] if name not in skipped)
-        calls = [{name: one["seconds"].get(name, 0.0) for name in names} for one in self.receipts]
+        names = dict.fromkeys(
+            name for receipt in self.receipts for name in receipt["seconds"] if name not in skipped
+        )
+        calls = [{name: receipt["seconds"].get(name, 0.0) for name in names} for receipt in self.receipts]
         for call, waited in zip(calls, self.waited, strict=True):
             call["the rest"] = waited - sum(call.values())
         return {name: statistics.median(call[name] for call in calls) for name in (*names, "the rest")}
@@ -139,8 +141,8 @@ def server(place: Place, *, warm: bool) -> Iterator[Server]:
 def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
     with ExitStack() as stack, server(rivals.place, warm=True) as ours:
         peer, missing = _peer(stack, rivals.place)
-        info, found = _compared(rivals, ours, INFO, effort, peer)
-        mine, reason, columns = found[_name(ours)], ours.longest_parts(), {"info": ours.parts()}
+        info, series = _compared(rivals, ours, INFO, effort, peer)
+        mine, reason, columns = series[_name(ours)], ours.longest_parts(), {"info": ours.parts()}
         slowest = max(zip(ours.waited, ours.receipts, strict=True), key=lambda pair: pair[0])
         longest = max(
             slowest[1]["seconds"].items(), key=lambda pair: pair[1] * (pair[0] not in NOT_WAITED_FOR)
@@ -149,16 +151,18 @@ def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
             f"in the slowest, {milliseconds(slowest[0])} ms, {longest[0]} took {milliseconds(longest[1])} ms"
         )
         findings = [
-            Finding("warm-docker", mine.over(found[HARDENED]), reason),
-            Finding("warm-plain", mine.over(found[PLAIN]), reason),
-            Finding("warm-peer", mine.over(found[PEER]), reason)
+            Finding("warm-docker", mine.over(series[HARDENED]), reason),
+            Finding("warm-plain", mine.over(series[PLAIN]), reason),
+            Finding("warm-peer", mine.over(series[PEER]), reason)
             if peer
             else Finding("warm-peer", None, missing),
             Finding("warm-even", mine.p95 / mine.p50, uneven),
         ]
         ours.receipts, ours.waited = [], []
-        convert, found = _compared(rivals, ours, CONVERT, effort, {})
-        findings.append(Finding("convert-plain", found[_name(ours)].over(found[PLAIN]), ours.longest_parts()))
+        convert, series = _compared(rivals, ours, CONVERT, effort, {})
+        findings.append(
+            Finding("convert-plain", series[_name(ours)].over(series[PLAIN]), ours.longest_parts())
+        )
         columns["convert"] = ours.parts()
     return [info, convert, _parts("Where the time of a warm call goes", columns, findings)]
 
@@ -166,27 +170,27 @@ def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
 def cold_calls(rivals: Rivals, effort: Effort) -> list[Section]:
     with ExitStack() as stack, server(rivals.place, warm=False) as ours:
         alone, missing = _alone(stack, rivals.place)
-        info, found = _compared(rivals, ours, INFO, effort, alone)
-        mine, reason, columns = found[_name(ours)], ours.longest_parts(), {"info": ours.parts()}
+        info, series = _compared(rivals, ours, INFO, effort, alone)
+        mine, reason, columns = series[_name(ours)], ours.longest_parts(), {"info": ours.parts()}
         findings = [
-            Finding("cold-runtime", mine.over(found[ALONE]), reason)
+            Finding("cold-runtime", mine.over(series[ALONE]), reason)
             if alone
             else Finding("cold-runtime", None, missing),
-            Finding("cold-docker", mine.over(found[HARDENED]), reason),
-            Finding("cold-plain", mine.over(found[PLAIN]), reason),
+            Finding("cold-docker", mine.over(series[HARDENED]), reason),
+            Finding("cold-plain", mine.over(series[PLAIN]), reason),
         ]
         ours.receipts, ours.waited = [], []
-        convert, found = _compared(rivals, ours, CONVERT, effort, {})
+        convert, series = _compared(rivals, ours, CONVERT, effort, {})
         findings.append(
-            Finding("cold-convert", found[_name(ours)].over(found[HARDENED]), ours.longest_parts())
+            Finding("cold-convert", series[_name(ours)].over(series[HARDENED]), ours.longest_parts())
         )
         columns["convert"] = ours.parts()
-        begun, calls = processor_seconds(), effort.rounds
+        started, calls = processor_seconds(), effort.rounds
         for _ in range(calls):
             ours.ask(INFO.tool, INFO.arguments)
         rivals.place.rest()
         findings.append(
-            Finding("cycle", (processor_seconds() - begun) / calls, f"the mean of {calls} in a row")
+            Finding("cycle", (processor_seconds() - started) / calls, f"the mean of {calls} in a row")
         )
     return [info, convert, _parts("Where the time of a cold call goes", columns, findings)]
 
@@ -196,22 +200,22 @@ def _name(ours: Server) -> str:
 
 
 def _compared(
-    rivals: Rivals, ours: Server, case: Case, effort: Effort, more: Mapping[str, Callable[[], float]]
+    rivals: Rivals, ours: Server, case: Case, effort: Effort, extra: Mapping[str, Callable[[], float]]
 ) -> tuple[Section, dict[str, Series]]:
     mine = {_name(ours): lambda: ours.call(case)}
-    found = in_turn({**mine, **rivals.contenders(ours, case), **more}, effort)
+    series = in_turn({**mine, **rivals.contenders(ours, case), **extra}, effort)
     rows = [
-        (name, milliseconds(one.p50), milliseconds(one.p95), *_ratio(found[_name(ours)], one))
-        for name, one in found.items()
+        (name, milliseconds(times.p50), milliseconds(times.p95), *_ratio(series[_name(ours)], times))
+        for name, times in series.items()
     ]
     note = (
-        f"{len(found[PLAIN].seconds)} rounds. The last column is our time divided by that row's, the median over the "
+        f"{len(series[PLAIN].seconds)} rounds. The last column is our time divided by that row's, the median over the "
         f"rounds. {ours.idle} slots wait when the pool is at rest, and nothing is measured before it is; {ours.misses} "
         "calls were served otherwise and made again."
     )
     kind = "Warm" if ours.warm else "Cold"
     header = ("contender", "p50 ms", "p95 ms", "ours / it")
-    return Section(f"{kind} {case.title}", note, header, rows), found
+    return Section(f"{kind} {case.title}", note, header, rows), series
 
 
 def _ratio(mine: Series, other: Series) -> tuple[str]:
@@ -221,13 +225,13 @@ def _ratio(mine: Series, other: Series) -> tuple[str]:
 
 def _peer(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]], str]:
     """The in-process server as a contender, or the reason why it is missing."""
-    given = {"uri": str(place.workspace / SMALL)}
+    arguments = {"uri": str(place.workspace / SMALL)}
     try:
         ask = stack.enter_context(peer_client(place))
-        ask("raster_info", given)
+        ask("raster_info", arguments)
     except NotMeasurable as error:
         return {}, str(error)
-    return {PEER: lambda: timed(lambda: ask("raster_info", given))}, ""
+    return {PEER: lambda: timed(lambda: ask("raster_info", arguments))}, ""
 
 
 def _alone(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]], str]:
@@ -241,7 +245,7 @@ def _alone(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float
 
 def _parts(title: str, columns: Mapping[str, Mapping[str, float]], findings: Sequence[Finding]) -> Section:
     names = dict.fromkeys(name for column in columns.values() for name in column)
-    rows = [(name, *(milliseconds(one.get(name, 0.0)) for one in columns.values())) for name in names]
+    rows = [(name, *(milliseconds(column.get(name, 0.0)) for column in columns.values())) for name in names]
     note = (
         "From the receipts, p50. Only what the client waits for; `the rest` is the protocol in both programs, the "
         "check of the result, the closing record and what the client does."
@@ -285,11 +289,13 @@ def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) 
         PLAIN: lambda: rivals.by_plain(ours, case, rivals.environment),
         DEFAULTS: lambda: rivals.by_plain(ours, case, bare(rivals.environment)),
     }
-    found = in_turn(contenders, effort)
-    mine, parts = found[_name(ours)], ours.parts()
-    rows = [(name, f"{one.p50:.2f}", f"{one.p95:.2f}", *_ratio(mine, one)) for name, one in found.items()]
+    series = in_turn(contenders, effort)
+    mine, parts = series[_name(ours)], ours.parts()
+    rows = [
+        (name, f"{times.p50:.2f}", f"{times.p95:.2f}", *_ratio(mine, times)) for name, times in series.items()
+    ]
     rows += [(f"of it: {name}", f"{took:.2f}", "", "") for name, took in parts.items() if took >= 0.005]
-    finding = Finding(goal, mine.over(found[PLAIN]), ours.longest_parts())
+    finding = Finding(goal, mine.over(series[PLAIN]), ours.longest_parts())
     note = f"{len(mine.seconds)} rounds. The plain processes have the same processors as a call."
     return Section(case.title, note, ("contender", "p50 s", "p95 s", "ours / it"), rows, (finding,))
 
@@ -317,7 +323,7 @@ def _make_large(rivals: Rivals, size: int, features: int) -> None:
         run("gdal_translate", *window, *corners, place.workspace / LARGE, quarter)
     run("gdalbuildvrt", "-separate", together, *quarters)
     run("gdal_translate", together, bands)
-    for made in (points, bands):
-        made.rename(place.workspace / made.name)
+    for output in (points, bands):
+        output.rename(place.workspace / output.name)
     for left in (raw, together, *quarters):
         left.unlink()

@@ -70,7 +70,7 @@ print(json.dumps([count, time.monotonic() - begun]))
 
 def in_image(code: str, folder: Path, **limits: Any) -> Any:
     with closing(connect()) as client:
-        said = client.containers.run(
+        output = client.containers.run(
             IMAGE.spec.reference,
             ["python3", "-c", _START + code],
             network_mode="none",
@@ -78,17 +78,17 @@ def in_image(code: str, folder: Path, **limits: Any) -> Any:
             volumes={str(folder): {"bind": "/ws", "mode": "rw"}},
             **limits,
         )
-    return json.loads(said or b"null")
+    return json.loads(output or b"null")
 
 
 def main() -> int:
-    steps = [(one.name, dict(one.parameters)) for one in parse(PROMPT).steps]
+    steps = [(step.name, dict(step.parameters)) for step in parse(PROMPT).steps]
     ratios, rates = [], []
     with tempfile.TemporaryDirectory(prefix="gdal-mcp-bench-", dir="/var/tmp") as place:
         root = Path(place) / "ws"
         root.mkdir()
-        for one in (Path(place), root):
-            one.chmod(0o755)
+        for folder in (Path(place), root):
+            folder.chmod(0o755)
         in_image(MAKE.format(side=SIDE), root)
         loaded = load_settings(
             workspaces=[str(root)],
@@ -101,9 +101,9 @@ def main() -> int:
                 arguments = {"input": "big.tif", "output": f"chips{number}", "size": CHIP, "prompt": PROMPT}
                 approver = Terminal("bench", assume_yes=True, how="the benchmark")
                 request = Request("make_chips", arguments, local("bench"), "bench", approver)
-                begun = time.monotonic()
+                started = time.monotonic()
                 reply = anyio.run(partial(app.pipeline.call, request))
-                ours = reply.result["chips"] / (time.monotonic() - begun)
+                ours = reply.result["chips"] / (time.monotonic() - started)
                 if not number:  # a server's first call also attests the host, once
                     continue
                 limits = {"nano_cpus": int(loaded.cpus * 1e9), "tmpfs": {"/tmp": "size=2g"}}

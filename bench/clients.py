@@ -52,8 +52,8 @@ def sdk_client(
         connection = portal.wrap_async_context_manager(client)
         connection.__enter__()
 
-        def call(tool: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-            reply = portal.call(partial(client.call_tool, tool, dict(given)))
+        def call(tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+            reply = portal.call(partial(client.call_tool, tool, dict(arguments)))
             if reply.is_error or reply.structured_content is None:
                 raise NotMeasurable(f"{tool} failed: {str(reply.structured_content)[:500]}")
             return dict(reply.structured_content)
@@ -112,8 +112,8 @@ class BareClient:
     def begin(self, method: str, params: Mapping[str, Any]) -> int:
         """Sends one request and returns its id."""
         number = next(self._ids)
-        given = {**params, "_meta": _META} if self._modern else dict(params)
-        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
+        sent = {**params, "_meta": _META} if self._modern else dict(params)
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": sent})
         return number
 
     def next_answer(self) -> tuple[int, Mapping[str, Any]]:
@@ -221,20 +221,24 @@ def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
     template = place.app.hosting.templates.build(host, written)
     with closing(open_engine(place.address)) as docker:
         body = create_body(template, docker.info(), {})
-    asked = body["HostConfig"]
+    host_config = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
-        profile.write(asked["SecurityOpt"][1].partition("=")[2])
+        profile.write(host_config["SecurityOpt"][1].partition("=")[2])
         profile.flush()
         options: list[tuple[str, Any]] = [
             *(("env", f"{name}={value}") for name, value in template.environment.items()),
-            *(("tmpfs", f"{target}:{how}") for target, how in asked["Tmpfs"].items()),
-            *(("mount", _mount(row)) for row in asked["Mounts"]),
-            *(("ulimit", f"{row['Name']}={row['Soft']}:{row['Hard']}") for row in asked["Ulimits"]),
+            *(("tmpfs", f"{target}:{how}") for target, how in host_config["Tmpfs"].items()),
+            *(("mount", _mount(row)) for row in host_config["Mounts"]),
+            *(("ulimit", f"{row['Name']}={row['Soft']}:{row['Hard']}") for row in host_config["Ulimits"]),
             *(("user", body["User"]), ("workdir", body["WorkingDir"]), ("hostname", body["Hostname"])),
             *(("network", "none"), ("ipc", "none"), ("dns", "127.0.0.1"), ("cap-drop", "ALL")),
-            *(("security-opt", asked["SecurityOpt"][0]), ("security-opt", f"seccomp={profile.name}")),
-            *(("memory", asked["Memory"]), ("memory-swap", asked["MemorySwap"])),
-            *(("cpus", template.limits.cpus), ("pids-limit", asked["PidsLimit"]), ("log-driver", "none")),
+            *(("security-opt", host_config["SecurityOpt"][0]), ("security-opt", f"seccomp={profile.name}")),
+            *(("memory", host_config["Memory"]), ("memory-swap", host_config["MemorySwap"])),
+            *(
+                ("cpus", template.limits.cpus),
+                ("pids-limit", host_config["PidsLimit"]),
+                ("log-driver", "none"),
+            ),
             *([("runtime", template.runtime)] if template.runtime else []),
         ]
         yield ("--read-only", "--no-healthcheck", *(f"--{name}={value}" for name, value in options))
@@ -255,9 +259,9 @@ def peer_client(place: Place) -> Iterator[Call]:
     if not mark.exists():
         _install_peer()
         mark.touch()
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     quiet = {"FASTMCP_SHOW_CLI_BANNER": "false", "FASTMCP_LOG_LEVEL": "ERROR"}
-    environment = {**kept, **quiet, "GDAL_MCP_WORKSPACES": str(place.workspace)}
+    environment = {**inherited, **quiet, "GDAL_MCP_WORKSPACES": str(place.workspace)}
     command = [str(program), "--transport", "stdio", "--log-level", "ERROR"]
     with sdk_client(command, environment, mode="legacy", quiet=True) as call:
         yield call

@@ -90,14 +90,14 @@ def _serving(where: Place) -> Iterator[tuple[str, str, int]]:
 async def _waves(url: str, token: str, pid: int) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for number in range(1, WAVES + 1):
-        tally, begun = Tally(), time.perf_counter()
+        tally, started = Tally(), time.perf_counter()
         await _wave(url, token, tally)
         pings = Series(tuple(tally.pings))
         p99 = sorted(tally.pings)[int(len(tally.pings) * 0.99)]
         for text in tally.failed[:3]:
             print(text)
         rows.append((
-            str(number), str(tally.right), str(tally.wrong), str(len(tally.failed)), f"{time.perf_counter() - begun:.1f}",
+            str(number), str(tally.right), str(tally.wrong), str(len(tally.failed)), f"{time.perf_counter() - started:.1f}",
             milliseconds(pings.p50), milliseconds(p99), milliseconds(max(tally.pings)), f"{_resident(pid):.1f}",
         ))  # fmt: skip
     return rows
@@ -123,9 +123,9 @@ async def _wave(url: str, token: str, tally: Tally) -> None:
         ):
             await ready.wait()
             while not over.is_set():
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 await client.send_ping()
-                tally.pings.append(time.perf_counter() - begun)
+                tally.pings.append(time.perf_counter() - started)
                 await anyio.sleep(PAUSE)
 
     async with anyio.create_task_group() as outer:
@@ -145,13 +145,13 @@ def _connection(token: str, number: int) -> httpx2.AsyncClient:
 
 
 async def _call(client: Client, side: int, tally: Tally) -> None:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     reply = await client.call_tool("info", {"path": f"side{side}.pgm"})
-    tally.calls.append(time.perf_counter() - begun)
-    found = reply.structured_content or {}
+    tally.calls.append(time.perf_counter() - started)
+    result = reply.structured_content or {}
     if reply.is_error:
-        tally.failed.append(str(found)[:300])
-    elif found.get("size") == [side, side]:
+        tally.failed.append(str(result)[:300])
+    elif result.get("size") == [side, side]:
         tally.right += 1
     else:
         tally.wrong += 1

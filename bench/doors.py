@@ -37,7 +37,7 @@ _PAUSE = 1.0  # seconds before each number of clients, so that the pool is full
 def start(place: Place, effort: Effort) -> list[Section]:
     """Measures from the start of the process to the first answers, and `tools/list`."""
     sdk = "Python that imports only the MCP SDK"
-    found = in_turn(
+    series = in_turn(
         {
             f"{HANDSHAKE}: until `initialize` and `tools/list` are answered": partial(
                 _first_answers, place, modern=False
@@ -50,10 +50,10 @@ def start(place: Place, effort: Effort) -> list[Section]:
         },
         effort,
     )
-    rows = [(name, milliseconds(one.p50), milliseconds(one.p95)) for name, one in found.items()]
-    slowest = max(one.p50 for one in list(found.values())[:2])
+    rows = [(name, milliseconds(times.p50), milliseconds(times.p95)) for name, times in series.items()]
+    slowest = max(times.p50 for times in list(series.values())[:2])
     finding = Finding(
-        "start", slowest, f"importing the SDK alone takes {milliseconds(found[sdk].p50)} ms here"
+        "start", slowest, f"importing the SDK alone takes {milliseconds(series[sdk].p50)} ms here"
     )
     note = "Each with a new process on a state folder that knows this host."
     return [
@@ -63,10 +63,10 @@ def start(place: Place, effort: Effort) -> list[Section]:
 
 
 def _first_answers(place: Place, *, modern: bool) -> float:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with BareClient(place, modern=modern) as client:
         client.ask("tools/list", {})
-        return time.perf_counter() - begun
+        return time.perf_counter() - started
 
 
 def _python(place: Place, code: str) -> float:
@@ -137,11 +137,11 @@ async def _clients(url: str, token: str, seconds: float, clients: int) -> tuple[
             await client.call_tool(INFO.tool, dict(INFO.arguments))
             await ready.wait()
             end = time.perf_counter() + seconds
-            while (begun := time.perf_counter()) < end:
+            while (started := time.perf_counter()) < end:
                 reply = await client.call_tool(INFO.tool, dict(INFO.arguments))
                 if reply.is_error or reply.structured_content is None:
                     raise NotMeasurable(f"info failed: {str(reply.structured_content)[:500]}")
-                taken.append(time.perf_counter() - begun)
+                taken.append(time.perf_counter() - started)
                 warm.append(reply.structured_content["receipt"]["pool"] == "warm")
 
     async with anyio.create_task_group() as group:
@@ -156,7 +156,7 @@ async def _clients(url: str, token: str, seconds: float, clients: int) -> tuple[
 
 def console(place: Place, rounds: int) -> Section:
     """The page with as many records as after a year, in a real browser. Raises NotMeasurable without a browser."""
-    browser = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    browser = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
         raise NotMeasurable("there is no Chromium; scripts/browser.sh installs it")
     try:
@@ -180,10 +180,10 @@ def console(place: Place, rounds: int) -> Section:
             page.locator("#link-state", has_text="live").wait_for()
             for _ in range(rounds):
                 page.goto("about:blank")
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 page.goto(f"{link.partition('#')[0]}#/history")
                 page.locator("#calls[data-loaded] tbody tr").first.wait_for()
-                opened.append(time.perf_counter() - begun)
+                opened.append(time.perf_counter() - started)
             chromium.close()
     median = statistics.median(opened)
     rows = [
@@ -212,28 +212,28 @@ def approvals() -> Section:
     with tempfile.TemporaryDirectory(prefix="gdal-mcp-bench-") as folder:
         path = Path(folder) / "registry.sqlite"
         with closing(Approvals(path)) as store:
-            asked = [
+            questions = [
                 store.request(
                     Approval(plan_digest=f"d{number}", principal="bench", tool="t", summary="?"), 600
                 )
                 for number in range(QUESTIONS)
             ]
-            ids = [one.id for one in asked]
+            ids = [question.id for question in questions]
             with ProcessPoolExecutor(2) as processes:
-                begun = time.monotonic()
+                started = time.monotonic()
                 both = [processes.submit(_decide_all, path, ids, by) for by in ("one", "two")]
-                told = [pair for one in both for pair in one.result()]
-                seconds = time.monotonic() - begun
+                decisions = [pair for process in both for pair in process.result()]
+                seconds = time.monotonic() - started
             once = sum(
-                len({who for row, who in told if row == one.id}) == 1
-                and store.reclaim(one.plan_digest, "bench", "bench:call") is not None
-                and store.consume(one.id, "bench:call") is not None
-                and store.consume(one.id, "bench:call") is None
-                for one in asked
+                len({who for row, who in decisions if row == question.id}) == 1
+                and store.reclaim(question.plan_digest, "bench", "bench:call") is not None
+                and store.consume(question.id, "bench:call") is not None
+                and store.consume(question.id, "bench:call") is None
+                for question in questions
             )
     rows = [
         ("decided once, and used once", f"{once} of {QUESTIONS}"),
-        ("decisions a second, each on disk", f"{len(told) / seconds:.0f}"),
+        ("decisions a second, each on disk", f"{len(decisions) / seconds:.0f}"),
     ]
     note = f"{2 * THREADS} threads of two processes decide every question."
     finding = Finding("approvals", once * GOALS["approvals"].limit / QUESTIONS)

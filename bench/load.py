@@ -80,12 +80,12 @@ def sustained(rivals: Rivals, lead: float, seconds: float, effort: Effort) -> Se
         for at_once in (2, 4):
             stream = Stream(rivals, client, argv, at_once, lead, seconds)
             rivals.place.rest()
-            found = in_turn({SERVER: stream.by_server, HARDENED: stream.by_docker}, effort)
+            series = in_turn({SERVER: stream.by_server, HARDENED: stream.by_docker}, effort)
             costs = {name: statistics.median(each[1:]) for name, each in stream.used.items()}
-            for name, one in found.items():
-                rows.append((name, str(at_once), f"{1 / one.p50:.2f}", f"{costs[name]:.2f}"))
+            for name, times in series.items():
+                rows.append((name, str(at_once), f"{1 / times.p50:.2f}", f"{costs[name]:.2f}"))
             reason = f"each takes {costs[SERVER]:.2f} s of the processors, `docker run` {costs[HARDENED]:.2f}"
-            findings.append(Finding(f"sustained-{at_once}", found[HARDENED].over(found[SERVER]), reason))
+            findings.append(Finding(f"sustained-{at_once}", series[HARDENED].over(series[SERVER]), reason))
     note = (
         f"{INFO.title}; {effort.rounds} rounds of {seconds:g} s for each, after {lead:g} s that do not count. Every call has a "
         "container of its own in both. The processors' time is that of the whole machine, clients and engine included."
@@ -98,13 +98,13 @@ def busy(rivals: Rivals, count: int) -> Section:
     """The time until requests that need no container are answered, while the largest number of calls runs."""
     place, calls = rivals.place, rivals.place.app.hosting.ready().concurrent
     under_way: dict[int, Path] = {}
-    found: dict[tuple[str, int], list[float]] = {}
+    measured: dict[tuple[str, int], list[float]] = {}
     with BareClient(place) as client:
 
         def add() -> None:
             name = place.new_name(".tif")
-            given = {"input": LARGE, "output": name, "dst_crs": "EPSG:3857"}
-            under_way[client.call("reproject", given)] = place.workspace / name
+            arguments = {"input": LARGE, "output": name, "dst_crs": "EPSG:3857"}
+            under_way[client.call("reproject", arguments)] = place.workspace / name
 
         def asked(method: str) -> float:
             seconds, ended = _asked(client, method)
@@ -119,13 +119,13 @@ def busy(rivals: Rivals, count: int) -> Section:
             for _ in range(meanwhile):
                 add()
             for method in METHODS:
-                found[method, meanwhile] = [asked(method) for _ in range(count)]
+                measured[method, meanwhile] = [asked(method) for _ in range(count)]
         while under_way:
             under_way.pop(client.next_answer()[0]).unlink()
     rows, findings = [], []
-    for (method, meanwhile), seconds in found.items():
-        one = Series(tuple(seconds))
-        p50, p95, slowest = map(milliseconds, (one.p50, one.p95, max(seconds)))
+    for (method, meanwhile), seconds in measured.items():
+        times = Series(tuple(seconds))
+        p50, p95, slowest = map(milliseconds, (times.p50, times.p95, max(seconds)))
         rows.append((f"`{method}`", str(meanwhile), p50, p95, slowest))
         if meanwhile:
             reason = f"p50 {p50} ms, p95 {p95} ms while {calls} calls run"
@@ -137,11 +137,11 @@ def busy(rivals: Rivals, count: int) -> Section:
 
 def _asked(client: BareClient, method: str) -> tuple[float, list[int]]:
     """The seconds until a request is answered, and the calls that ended meanwhile."""
-    begun, ended = time.perf_counter(), []
+    started, ended = time.perf_counter(), []
     number = client.begin(method, {})
     while (answered := client.next_answer()[0]) != number:
         ended.append(answered)
-    return time.perf_counter() - begun, ended
+    return time.perf_counter() - started, ended
 
 
 def lasting(rivals: Rivals, calls: int) -> Section:
@@ -153,12 +153,12 @@ def lasting(rivals: Rivals, calls: int) -> Section:
         _calls(place, client, WARM_UP, 2 * AT_ONCE)
         start = _held(place, client)
         half = _calls(place, client, calls // 2, AT_ONCE)
-        whole = _calls(place, client, calls - calls // 2, AT_ONCE)
+        full = _calls(place, client, calls - calls // 2, AT_ONCE)
         end = _held(place, client)
     rows = [("MB of a server that has listed its tools", f"{listed:.1f}", "")]
-    rows += [(f"MB around call {calls // 2} and {calls}", f"{half:.1f}", f"{whole:.1f}")]
+    rows += [(f"MB around call {calls // 2} and {calls}", f"{half:.1f}", f"{full:.1f}")]
     rows += [(name, f"{start[name]}", f"{end[name]}") for name in start]
-    findings = [Finding("memory", whole), Finding("growth", whole - half)]
+    findings = [Finding("memory", full), Finding("growth", full - half)]
     findings += [Finding(name, end[name] - start[name]) for name in ("containers", "staging", "descriptors")]
     note = (
         f"Over stdio, {AT_ONCE} calls at once, every {WRITES}th one writes; the pool is told to keep its size. Between start and "

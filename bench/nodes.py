@@ -74,7 +74,7 @@ def parts(costs: Costs, cluster: Cluster, load: Load) -> Iterator[Part]:
 def table(load: Load, cluster: Cluster) -> Iterator[str]:
     yield "| part | has | used | gives way at calls a minute |"
     yield "| --- | --- | --- | --- |"
-    for part in sorted(parts(Costs(), cluster, load), key=lambda one: -one.used):
+    for part in sorted(parts(Costs(), cluster, load), key=lambda part: -part.used):
         yield f"| {part.name} | {part.has} | {part.used:.0%} | {load.calls * 60 / part.used:,.0f} |"
 
 

@@ -65,8 +65,8 @@ class Place:
         """The environment of processes that run this project's code, with compiled modules stored as in any
         installation.
         """
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        return {**kept, "PYTHONPYCACHEPREFIX": str(self.state / "compiled")}
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**inherited, "PYTHONPYCACHEPREFIX": str(self.state / "compiled")}
 
     def docker_environment(self) -> dict[str, str]:
         return {**os.environ, "DOCKER_HOST": self.address}
@@ -87,7 +87,7 @@ class Place:
         """The containers of all measured servers, with the id of the first process; None if it does not run."""
         owners = {path.stem for path in self.state.rglob("servers/*.lock")}
         engine = self.app.hosting.ready().engine
-        mine = [one.container for one in engine.leftovers() if one.labels.get(OWNER) in owners]
+        mine = [leftover.container for leftover in engine.leftovers() if leftover.labels.get(OWNER) in owners]
         return {id_: engine.container(id_).process() for id_ in mine}
 
     def rest(self, least: int = 0) -> int:
@@ -96,12 +96,12 @@ class Place:
         After a warm call, the pool starts another slot and the old container is removed; neither must affect the next
         measurement. Returns the number of containers. Raises NotMeasurable if they do not come to rest.
         """
-        end, before, alike = time.monotonic() + REST_SECONDS, None, 0
+        end, before, same = time.monotonic() + REST_SECONDS, None, 0
         while time.monotonic() < end:
             now = {container: _used(pid) for container, pid in self.containers().items()}
             settled = None not in now.values() and len(now) >= least
-            alike = alike + 1 if settled and now == before else 0
-            if alike == LOOKS:
+            same = same + 1 if settled and now == before else 0
+            if same == LOOKS:
                 return len(now)
             before = now
             time.sleep(LOOK_SECONDS)
@@ -127,15 +127,15 @@ def place(parent: Path) -> Iterator[Place]:
     if docker is None:
         raise NotMeasurable("the engine's client is not here to compare with. Install docker-cli or podman.")
     finding = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
-    found = subprocess.run(finding, capture_output=True, text=True, check=False)
-    if found.returncode != 0:
-        raise NotMeasurable(found.stderr.strip())
-    address = found.stdout.split()[0]
+    opened = subprocess.run(finding, capture_output=True, text=True, check=False)
+    if opened.returncode != 0:
+        raise NotMeasurable(opened.stderr.strip())
+    address = opened.stdout.split()[0]
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-bench-", dir=parent))
     workspace, scratch, state = (folder / name for name in ("workspace", "scratch", "state"))
     try:
-        for one in (workspace, scratch, state):
-            one.mkdir()
+        for part in (workspace, scratch, state):
+            part.mkdir()
         scratch.chmod(0o777)
         logs.configure("warning")
         settings = load_settings(

@@ -93,8 +93,8 @@ def _one_call(registry: Registry, call_id: str) -> None:
     limits = {"cpus": 2, "memory_bytes": 1 << 31, "wall_seconds": 300}
     receipt = {"pool": "warm", "peak_memory_bytes": 80_000_000, "cpu_seconds": 0.2, "image": "0" * 64}
     durations = {"queue": 0.001, "claim": 0.01, "run": 0.1, "publish": 0.02}
-    begun = Call(call_id, "person-0", "convert", {"input": argv[3]}, argv=argv, limits=limits)
-    registry.begin_call(begun)
+    started = Call(call_id, "person-0", "convert", {"input": argv[3]}, argv=argv, limits=limits)
+    registry.begin_call(started)
     ended = Call(
         call_id, "", "", {}, outcome="OK", durations=durations, receipt=receipt, files=(file,), inputs=(file,)
     )

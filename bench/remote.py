@@ -181,11 +181,11 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
         source = {"at": where.address, "networks": ["127.0.0.0/8"]}
         settings = RemoteSettings.model_validate({"source": [source]})
         # without data of an earlier round
-        kept = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
-        door = stack.enter_context(contextlib.closing(RemoteGateway(settings, Path(kept), rates)))
+        store = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
+        door = stack.enter_context(contextlib.closing(RemoteGateway(settings, Path(store), rates)))
         cancel = stack.enter_context(contextlib.closing(Cancellation()))
         slot = host.runner.launch(template, "bench-0001", idle_seconds=60.0)
-        begun = time.perf_counter()
+        started = time.perf_counter()
         address = door.address(f"{where.address}/{name}", "local:bench")
         deadline = time.monotonic() + PATIENCE
         reading = door.open([address], principal="local:bench", call_id="bench", deadline=deadline)
@@ -201,7 +201,7 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
             ),
             cancel,
         )
-        taken = time.perf_counter() - begun - result.usage.remove_seconds
+        taken = time.perf_counter() - started - result.usage.remove_seconds
     if result.outcome != Exited(0):
         raise NotMeasurable(f"our call ended as {result.outcome}: {result.stderr.decode()[-300:]}")
     return taken
@@ -211,19 +211,19 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
     """The same worker with the host's network, and the usual settings of /vsicurl for single files."""
     host = place.app.hosting.ready()
     sent = delivered(gdal_command())
-    given = {
+    variables = {
         name: value
         for name, value in environment(LIMITS).items()
         if "HTTP" not in name and "CURL" not in name
     }
     # otherwise it requests some forty files beside each file
-    given["GDAL_DISABLE_READDIR_ON_OPEN"] = "EMPTY_DIR"
+    variables["GDAL_DISABLE_READDIR_ON_OPEN"] = "EMPTY_DIR"
     client = docker.from_env()
-    made = client.containers.create(
+    container = client.containers.create(
         host.image.id,
         list(sent.command[1:]),
         entrypoint=sent.command[0],
-        environment=given,
+        environment=variables,
         network_mode="host",
         stdin_open=True,
         user="65534:65534",
@@ -231,18 +231,20 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
         nano_cpus=int(LIMITS.cpus * 1e9),
     )
     try:
-        wire = DockerStreams(made.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
-        made.start()
+        wire = DockerStreams(
+            container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        )
+        container.start()
         wire.send(sent.program, PATIENCE)
         frames = FrameReader()
         receive(wire, frames, Ready)
-        begun = time.perf_counter()
+        started = time.perf_counter()
         wire.send(encode_job(job(words, f"/vsicurl/{where.address}", remote=False), PATIENCE), PATIENCE)
         final = receive(wire, frames, Answered)
-        taken = time.perf_counter() - begun
+        taken = time.perf_counter() - started
         wire.close()
     finally:
-        made.remove(force=True)
+        container.remove(force=True)
         client.close()
     if (
         final.value.get("done") is not True
@@ -303,17 +305,17 @@ def _table(place: Place, folder: Path, latency: float, effort: Effort) -> Sectio
                     where.counted()
                     work()
                     counts[who] = where.counted()
-                found = in_turn(contenders, effort)
+                series = in_turn(contenders, effort)
             except NotMeasurable as error:
                 rows.append((title, str(error), "", "", "", ""))
                 continue
-            ratio = found["ours"].over(found["curl"])
+            ratio = series["ours"].over(series["curl"])
             moved = (f"{requests} / {sent / 1e6:.2f}" for requests, sent in (counts["ours"], counts["curl"]))
             rows.append(
                 (
                     title,
-                    milliseconds(found["ours"].p50),
-                    milliseconds(found["curl"].p50),
+                    milliseconds(series["ours"].p50),
+                    milliseconds(series["curl"].p50),
                     f"{ratio:.2f}",
                     *moved,
                 )

@@ -66,24 +66,24 @@ def in_turn(contenders: Mapping[str, Callable[[], float]], effort: Effort) -> di
         while time.monotonic() < waiting + patience and _busy_share() > QUIET:
             pass
         patience -= time.monotonic() - waiting
-        turn, begun = number % len(names), time.monotonic()
+        turn, started = number % len(names), time.monotonic()
         for name in names[turn:] + names[:turn]:
             taken[name].append(contenders[name]())
-        spent += time.monotonic() - begun
+        spent += time.monotonic() - started
     return {name: Series(tuple(seconds)) for name, seconds in taken.items()}
 
 
 def timed(work: Callable[[], object]) -> float:
     """The seconds that `work` takes."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 def processor_seconds() -> float:
     """Processor seconds that all processes of this machine have used since boot; increases in steps of 10 ms."""
-    whole, idle = _jiffies()
-    return (whole - idle) / os.sysconf("SC_CLK_TCK")
+    total, idle = _jiffies()
+    return (total - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def _busy_share() -> float:
@@ -198,9 +198,9 @@ class Section:
 
 def document(machine: Section, sections: Sequence[Section], *, without_daemon: bool) -> str:
     """The report of one run: the machine, every goal as met, missed or not measured, and the tables."""
-    found = {finding.goal: finding for section in sections for finding in section.findings}
+    findings = {finding.goal: finding for section in sections for finding in section.findings}
     missing = (Finding(name, None, "not in this run") for name in GOALS)
-    rows = [found.get(one.goal, one).row(without_daemon=without_daemon) for one in missing]
+    rows = [findings.get(finding.goal, finding).row(without_daemon=without_daemon) for finding in missing]
     goals = Section("Goals", "Limits, and what was found.", ("what", "goal", "found", ""), rows)
     return "\n".join(section.markdown() for section in (machine, goals, *sections))
 

@@ -44,12 +44,13 @@ class RuntimeAlone:
         hosting, name = self.place.app.hosting, secrets.token_hex(32)
         group = ControlGroup(f"{parent_group()}/{name}")
         template = hosting.templates.build(hosting.ready(), None)
-        made = config(template, group.path, os.uname().machine, confinement())
-        made["process"]["args"] = ["python3", "-I", "-c", _INFO, str(path)]
+        runtime_config = config(template, group.path, os.uname().machine, confinement())
+        runtime_config["process"]["args"] = ["python3", "-I", "-c", _INFO, str(path)]
         bundle = Bundle(self.folder, name)
-        bundle.write({}, made)
+        bundle.write({}, runtime_config)
         targets = [
-            (PurePosixPath(one["destination"]), Path(one["source"]).is_file()) for one in made["mounts"]
+            (PurePosixPath(mount["destination"]), Path(mount["source"]).is_file())
+            for mount in runtime_config["mounts"]
         ]
         taken: list[float] = []
 

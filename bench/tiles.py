@@ -36,29 +36,29 @@ def tiles(where: Place) -> list[str]:
         column, row = _corner(document["bounds"], zoom)
 
         def get(x: int, y: int) -> float:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             reply = client.get(f"{path}/{zoom}/{x}/{y}.png")
             if reply.status_code != 200:
                 raise NotMeasurable(f"tile {zoom}/{x}/{y}: {reply.status_code} {reply.text[:200]}")
-            return time.perf_counter() - begun
+            return time.perf_counter() - started
 
         first = get(column, row)
         drawn: list[float] = []
         for number in range(1, ROUNDS + 1):
             where.rest(2)
             drawn.append(get(column + SIDE * number, row))
-        kept = [get(column + SIDE * number, row) for number in range(1, ROUNDS + 1)]
+        cached = [get(column + SIDE * number, row) for number in range(1, ROUNDS + 1)]
         where.rest(2)
         below = row + SIDE  # blocks that are not drawn yet
         whole_map = [(column + x, below + y) for y in range(MAP[1]) for x in range(MAP[0])]
         with ThreadPoolExecutor(len(whole_map)) as threads:
-            begun = time.perf_counter()
-            list(threads.map(lambda one: get(*one), whole_map))
-            at_once = time.perf_counter() - begun
+            started = time.perf_counter()
+            list(threads.map(lambda tile: get(*tile), whole_map))
+            at_once = time.perf_counter() - started
     return [
         f"first tile of a file: {milliseconds(first)} ms",
         _line("a tile that is drawn, with its block", drawn),
-        _line("a tile that is kept", kept),
+        _line("a tile that is kept", cached),
         f"{len(whole_map)} tiles at once, none of them kept: the last after {at_once:.2f} s",
     ]
 

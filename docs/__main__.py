@@ -42,14 +42,14 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 def filled(text: str, parts: Parts) -> str:
     """The text with every generated part updated. Raises Drift for a part that is unknown or has no end."""
     pieces, position = [], 0
-    while found := _BEGIN.search(text, position):
-        name, end = found[1], text.find(END, found.end())
-        following = _BEGIN.search(text, found.end())
+    while match := _BEGIN.search(text, position):
+        name, end = match[1], text.find(END, match.end())
+        following = _BEGIN.search(text, match.end())
         if name not in parts:
             raise Drift(f"there is no generated part {name!r}; there are {', '.join(sorted(parts))}")
         if end < 0 or (following and following.start() < end):
             raise Drift(f"the generated part {name!r} has no {END}")
-        pieces += [text[position : found.end()], "\n", *(f"{line}\n" for line in parts[name]()), END]
+        pieces += [text[position : match.end()], "\n", *(f"{line}\n" for line in parts[name]()), END]
         position = end + len(END)
     return "".join([*pieces, text[position:]])
 

@@ -129,7 +129,7 @@ def bundle_manifest() -> Json:
                 "args": [*run, "python", "-m", "gdal_mcp", "serve", "${user_config.workspaces}"],
             },
         },
-        "tools": [{"name": one.name, "description": one.description} for one in _tools()],
+        "tools": [{"name": tool.name, "description": tool.description} for tool in _tools()],
         "tools_generated": True,
         "prompts_generated": True,
         "compatibility": {
@@ -197,22 +197,22 @@ def catalogue_entry(commit: str | None = None) -> Json:
 
 
 def _tools() -> Sequence[Any]:
-    given = Settings.model_construct(toolsets=("core",), tools=(), exclude_tools=(), read_only=False)
-    return toolboxes(given).surface(given).listed
+    settings = Settings.model_construct(toolsets=("core",), tools=(), exclude_tools=(), read_only=False)
+    return toolboxes(settings).surface(settings).listed
 
 
 def catalogue_tools() -> list[Json]:
     """The tools as the Docker catalogue lists them if it cannot start a server."""
 
     def arguments(schema: Mapping[str, Any]) -> Iterator[Json]:
-        for name, one in schema.get("properties", {}).items():
-            kind = one.get("type", "object" if "$ref" in one else "string")
+        for name, argument in schema.get("properties", {}).items():
+            kind = argument.get("type", "object" if "$ref" in argument else "string")
             text = kind if isinstance(kind, str) else " or ".join(kind)
-            yield {"name": name, "type": text, "desc": one.get("description", "")}
+            yield {"name": name, "type": text, "desc": argument.get("description", "")}
 
     return [
-        {"name": one.name, "description": one.description, "arguments": list(arguments(one.input_schema))}
-        for one in _tools()
+        {"name": tool.name, "description": tool.description, "arguments": list(arguments(tool.input_schema))}
+        for tool in _tools()
     ]
 
 
@@ -265,17 +265,17 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         "--check", action="store_true", help="write nothing; exit with 1 when a file is out of date"
     )
     parser.add_argument("--release", nargs=2, metavar=("BUNDLE", "COMMIT"), help="write what a release adds")
-    given = parser.parse_args(arguments)
-    if given.release:
-        release(Path(given.release[0]), given.release[1])
+    options = parser.parse_args(arguments)
+    if options.release:
+        release(Path(options.release[0]), options.release[1])
         return 0
     stale = [name for name, make in FILES.items() if not _is(root / name, make())]
     for name in stale:
-        if not given.check:
+        if not options.check:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(FILES[name](), encoding="utf-8")
-        sys.stdout.write(f"{name}: {'out of date; run `make docs`' if given.check else 'written'}\n")
-    return 1 if given.check and stale else 0
+        sys.stdout.write(f"{name}: {'out of date; run `make docs`' if options.check else 'written'}\n")
+    return 1 if options.check and stale else 0
 
 
 def _is(path: Path, text: str) -> bool:

@@ -45,8 +45,8 @@ def _check(row: Mapping[str, Any]) -> None:
 
 def add(report: Mapping[str, Any], file: Path = FILE, by: str = "") -> None:
     """Appends the row of a report. Raises KeyError for another file, ValueError for an incomplete row."""
-    found = {**report["host"], **({"by": by} if by else {})}
-    row = {name: " ".join(str(found[name]).split())[:_MESSAGE] for name in _ORDER if found.get(name)}
+    host = {**report["host"], **({"by": by} if by else {})}
+    row = {name: " ".join(str(host[name]).split())[:_MESSAGE] for name in _ORDER if host.get(name)}
     _check(row)
     lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in row.items())
     with file.open("a", encoding="utf-8") as out:

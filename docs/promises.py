@@ -159,7 +159,7 @@ class _Module:
 
 def cited(text: str) -> set[str]:
     """The ids that a document names, as a link to docs/promises.md or in square brackets."""
-    return {found[1] or found[3] for found in _CITED.finditer(text)}
+    return {match[1] or match[3] for match in _CITED.finditer(text)}
 
 
 def problems(known: Promises, found: Marks, documents: Mapping[str, str]) -> list[str]:
@@ -203,12 +203,14 @@ def documents(root: Path = ROOT) -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    found = marks()
+    test_marks = marks()
     if arguments:
         for id_ in arguments:
-            sys.stdout.write("\n".join((id_, *(f"  {test}" for test in found.tests.get(id_, ())))) + "\n")
-        return 0 if all(id_ in found.tests for id_ in arguments) else 1
-    wrong = problems(promises(), found, documents())
+            sys.stdout.write(
+                "\n".join((id_, *(f"  {test}" for test in test_marks.tests.get(id_, ())))) + "\n"
+            )
+        return 0 if all(id_ in test_marks.tests for id_ in arguments) else 1
+    wrong = problems(promises(), test_marks, documents())
     sys.stdout.write("".join(f"{line}\n" for line in wrong))
     return 1 if wrong else 0
 

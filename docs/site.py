@@ -22,12 +22,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """
     place = page.file.src_uri if page.file.src_uri in ROOT_PAGES else f"docs/{page.file.src_uri}"
 
-    def elsewhere(found: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(place), found[2]))
+    def elsewhere(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(place), match[2]))
         inside = target if target in ROOT_PAGES else target.removeprefix("docs/")
         if files.get_file_from_path(inside) is None:
             kind = "blob" if "." in posixpath.basename(target) else "tree"
-            return f"{found[1]}{config.repo_url}/{kind}/main/{target}"
-        return f"{found[1]}{posixpath.relpath(inside, posixpath.dirname(page.file.src_uri) or '.')}"
+            return f"{match[1]}{config.repo_url}/{kind}/main/{target}"
+        return f"{match[1]}{posixpath.relpath(inside, posixpath.dirname(page.file.src_uri) or '.')}"
 
     return _LINK.sub(elsewhere, markdown)

@@ -52,7 +52,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
 
 def first_sentence(text: str) -> str:
     """The text up to the end of its first sentence."""
-    guarded = _ABBREVIATED.sub(lambda found: found[0].replace(". ", ".\0"), text)
+    guarded = _ABBREVIATED.sub(lambda match: match[0].replace(". ", ".\0"), text)
     return _sentence(guarded.partition(". ")[0].replace("\0", " "))
 
 
@@ -106,7 +106,7 @@ def _algorithms() -> Lines:
         mark = (path in FILE_OPERATIONS) * "\\*" + (path in ALWAYS_ASKED) * "\\*"
         groups.setdefault(first if rest else "", []).append(f"{rest or first}{mark}")
     rows = [
-        (f"`{name}`" if name else "", str(len(found)), ", ".join(found)) for name, found in groups.items()
+        (f"`{name}`" if name else "", str(len(names)), ", ".join(names)) for name, names in groups.items()
     ]
     yield from table(("gdal", "commands", "names"), rows)
     yield ""
@@ -128,7 +128,7 @@ def _predictions() -> Lines:
     }
     raster, layer, by_step, unknown, reads, changes = rows.values()
     for path, algorithm in packaged().algorithms.items():
-        roles = {one.role for one in algorithm.arguments}
+        roles = {argument.role for argument in algorithm.arguments}
         kind = {"raster": raster, "layer": layer}.get(effect(path))
         if kind is None and (path == "convert" or path.endswith("pipeline")):
             kind = by_step
@@ -143,9 +143,13 @@ def _predictions() -> Lines:
 
 def _roles() -> Lines:
     """Numbers of arguments of algorithms and pipeline steps, by role."""
-    found = packaged()
-    algorithms = Counter(one.role for algorithm in found.algorithms.values() for one in algorithm.arguments)
-    steps = Counter(one.role for step in found.steps.values() for one in step.algorithm.arguments)
+    catalogue = packaged()
+    algorithms = Counter(
+        argument.role for algorithm in catalogue.algorithms.values() for argument in algorithm.arguments
+    )
+    steps = Counter(
+        argument.role for step in catalogue.steps.values() for argument in step.algorithm.arguments
+    )
     sentences = words("roles", Role)
     rows = [(f"`{role}`", sentences[str(role)], str(algorithms[role]), str(steps[role])) for role in Role]
     yield from table(("role", "what the server does with it", "of algorithms", "of steps"), rows)
@@ -154,11 +158,11 @@ def _roles() -> Lines:
 def _prompts() -> Lines:
     rows = [
         (
-            f"`{one.name}`",
-            ", ".join(f"`{value.name}`" for value in one.values),
-            first_sentence(one.description),
+            f"`{prompt.name}`",
+            ", ".join(f"`{value.name}`" for value in prompt.values),
+            first_sentence(prompt.description),
         )
-        for one in prompts(packaged()).values()
+        for prompt in prompts(packaged()).values()
     ]
     yield from table(("prompt", "values", "what it is for"), rows)
 
@@ -194,14 +198,14 @@ def _cli() -> Lines:
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
     """One row for each command that can be run. argparse has no public API for the commands of a parser."""
     actions = parser._actions  # noqa: SLF001
-    group = next((one for one in actions if isinstance(one, argparse._SubParsersAction)), None)  # noqa: SLF001
+    group = next((action for action in actions if isinstance(action, argparse._SubParsersAction)), None)  # noqa: SLF001
     if group is None or not group.required:
         own = [
-            one
-            for one in actions
-            if one is not group
-            and one.dest not in {"help", *Settings.model_fields}
-            and one.help is not argparse.SUPPRESS
+            action
+            for action in actions
+            if action is not group
+            and action.dest not in {"help", *Settings.model_fields}
+            and action.help is not argparse.SUPPRESS
         ]
         yield f"`{' '.join([name, *map(_usage, own)])}`", _sentence(parser.description or "")
     for word, below in group.choices.items() if group else ():
@@ -263,13 +267,18 @@ def _value(name: str, value: Any) -> str:
             return f"`{first[0] if isinstance(first, list) else first}`"
         case _:
             shown = value if isinstance(value, list) else [str(value).lower() if value is True else value]
-            return ", ".join(f"`{one}`" for one in shown)
+            return ", ".join(f"`{part}`" for part in shown)
 
 
 def _engines() -> Lines:
     rows = (
-        (one.name, one.tried, f"{len(CHECKS) - len(one.exemptions)} of {len(CHECKS)}", one.outcome)
-        for one in KNOWN
+        (
+            engine.name,
+            engine.tried,
+            f"{len(CHECKS) - len(engine.exemptions)} of {len(CHECKS)}",
+            engine.outcome,
+        )
+        for engine in KNOWN
     )
     yield from table(("engine", "tried with", "checks passed", "so"), rows)
 
@@ -278,16 +287,17 @@ def _sockets() -> Lines:
     """The sockets for a user whose id and home folder are written as variables."""
     known = endpoints(None, {"HOME": "~", "XDG_RUNTIME_DIR": "$XDG_RUNTIME_DIR"})
     return table(
-        ("engine", "socket"), ((one.origin, f"`{one.address.removeprefix('unix://')}`") for one in known)
+        ("engine", "socket"),
+        ((endpoint.origin, f"`{endpoint.address.removeprefix('unix://')}`") for endpoint in known),
     )
 
 
 def _exemptions() -> Lines:
     """One row for each reason, with all the checks that it applies to."""
     rows = [
-        (engine.name, " ".join(f"`{one.check}`" for one in group), reason)
+        (engine.name, " ".join(f"`{exemption.check}`" for exemption in group), reason)
         for engine in KNOWN
-        for reason, group in groupby(engine.exemptions, key=lambda one: one.reason)
+        for reason, group in groupby(engine.exemptions, key=lambda exemption: exemption.reason)
     ]
     yield from table(("engine", "checks", "why not"), rows)
 
@@ -300,9 +310,9 @@ def _cis() -> Lines:
     """Every check of section 5, including those that do not apply."""
     rules = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
     rows = []
-    for one in cis.CHECKS:
-        judges = [rule.name for rule in rules if one.number in rule.cis.split(", ")]
-        rows.append((one.number, one.title, one.how, ", ".join(judges)))
+    for check in cis.CHECKS:
+        judges = [rule.name for rule in rules if check.number in rule.cis.split(", ")]
+        rows.append((check.number, check.title, check.how, ", ".join(judges)))
     yield from table((cis.BENCHMARK, "check", "here", "judged by, among others"), rows)
 
 
@@ -382,7 +392,7 @@ def _clients() -> Lines:
         differs = "; ".join(f"{step}: {what}" for step, what in row.get("differs", {}).items())
         with_ = f" with {', '.join(row['with'])}" if "with" in row else ""
         version = f"`{row['package']}` {row['version']}{with_}"
-        transports = ", ".join(_TRANSPORTS[one] for one in row.get("transports", ["stdio"]))
+        transports = ", ".join(_TRANSPORTS[name] for name in row.get("transports", ["stdio"]))
         rows.append((row["name"], version, transports, row["era"], differs or "everything works"))
     return [*table(("client", "version", "transport", "era", f"tried {recorded['tried']}"), rows)]
 
@@ -390,7 +400,9 @@ def _clients() -> Lines:
 def _rooms() -> Lines:
     """The layers of the import contracts, each with its sentence."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    server, packages, sandbox = (one["layers"] for one in project["tool"]["importlinter"]["contracts"])
+    server, packages, sandbox = (
+        contract["layers"] for contract in project["tool"]["importlinter"]["contracts"]
+    )
     rooms = [layer.replace("gdal_mcp.", "") for layer in server]
     sentences = words("rooms", [*rooms, *packages[1:], *sandbox])
     yield ""
@@ -410,9 +422,9 @@ def _decisions() -> Lines:
 
 def _gdal_faults() -> Lines:
     """Known faults of GDAL, as `gdal-mcp doctor` shows them for the image in use."""
-    for name, one in faults().items():
-        link = f"[{one.seen}]({one.upstream})" if one.upstream else one.seen
-        yield f"- **`{name}`** ({link}; {'probed' if one.probe else 'not probed'}). When: {one.condition}. {one.effect} {one.workaround}"
+    for name, fault in faults().items():
+        link = f"[{fault.seen}]({fault.upstream})" if fault.upstream else fault.seen
+        yield f"- **`{name}`** ({link}; {'probed' if fault.probe else 'not probed'}). When: {fault.condition}. {fault.effect} {fault.workaround}"
 
 
 def _faults() -> Lines:

@@ -26,11 +26,11 @@ TESTS = Path(__file__).resolve().parents[1] / "tests" / "augment"
 
 def signature(name: str) -> dict[str, object]:
     """Arguments with their defaults; "required" for an argument without one."""
-    found = inspect.signature(getattr(albumentations, name).__init__).parameters.values()
+    parameters = inspect.signature(getattr(albumentations, name).__init__).parameters.values()
     return {
-        one.name: "required" if one.default is one.empty else one.default
-        for one in found
-        if one.name not in ("self", "p")
+        parameter.name: "required" if parameter.default is parameter.empty else parameter.default
+        for parameter in parameters
+        if parameter.name not in ("self", "p")
     }
 
 
@@ -42,17 +42,17 @@ def record() -> None:
 
 
 def prompts() -> list[str]:
-    asked = [example for transform in TRANSFORMS.values() for example in transform.examples]
+    texts = [example for transform in TRANSFORMS.values() for example in transform.examples]
     for name in ("prompts.toml", "prompts_held_out.toml"):
-        asked += [
+        texts += [
             case["prompt"] for case in tomllib.loads((TESTS / name).read_text(encoding="utf-8"))["case"]
         ]
-    return asked
+    return texts
 
 
 def tuples(value: object) -> Any:
     if isinstance(value, dict):
-        return {key: tuples(one) for key, one in value.items()}
+        return {key: tuples(part) for key, part in value.items()}
     return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
@@ -62,12 +62,12 @@ def check() -> int:
     for prompt in prompts():
         for step in parse(prompt).steps:
             try:
-                made = getattr(albumentations, step.name)(**tuples(step.parameters), p=1)
+                transform = getattr(albumentations, step.name)(**tuples(step.parameters), p=1)
                 size = {"CenterCrop", "RandomCrop", "Crop"} & {
                     step.name
                 }  # may ask for more than the small image has
                 albumentations.Compose(
-                    [*([albumentations.Resize(1100, 1100)] if size else []), made], seed=1
+                    [*([albumentations.Resize(1100, 1100)] if size else []), transform], seed=1
                 )(image=image)
             except Exception as error:  # noqa: BLE001 - every failure is reported
                 failed += 1

@@ -42,15 +42,15 @@ async def run(folder: Path, browser: Browser) -> str:
     async with Client(server, client_info=t.Implementation(name="your assistant", version="1")) as client:
 
         async def ask(code: str) -> None:
-            given: dict[str, Any] = {"code": code, "inputs": ["dem.asc"]}
-            answers.append(await client.call_tool("run_python", given))
+            arguments: dict[str, Any] = {"code": code, "inputs": ["dem.asc"]}
+            answers.append(await client.call_tool("run_python", arguments))
 
         for code in (FIRST, CHANGED):
             async with anyio.create_task_group() as group:
                 group.start_soon(ask, code)
                 link = await anyio.to_thread.run_sync(partial(link_of, state))
                 card = base64.b64encode(await card_of(browser, link, says="approve")).decode()
-    figure = next(one.data for one in answers[-1].content if isinstance(one, t.ImageContent))
+    figure = next(part.data for part in answers[-1].content if isinstance(part, t.ImageContent))
     value = (answers[-1].structured_content or {})["untrusted"]["value"]
     return (
         f"<style>{STYLE} main {{ grid-template-columns: 600px 560px }} .figure {{ width: 520px }}</style><main>"

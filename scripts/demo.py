@@ -123,9 +123,9 @@ class Session:
         """The result of a call that must succeed."""
         result = await self._send(tool, arguments)
         expect(not result.is_error, f"{tool} failed: {result.structured_content}")
-        found = dict(result.structured_content or {})
-        self.demo.calls.append(found["receipt"]["call_id"])
-        return found
+        answer = dict(result.structured_content or {})
+        self.demo.calls.append(answer["receipt"]["call_id"])
+        return answer
 
     async def refused(self, code: str, tool: str, /, **arguments: Any) -> str:
         """Makes a call that must fail with this code. Returns everything that the client received."""
@@ -133,10 +133,10 @@ class Session:
         error = dict(result.structured_content or {}).get("error", {})
         expect(result.is_error and error.get("code") == code, f"{tool} should end with {code}: {error}")
         self.demo.calls.append(error["call_id"])
-        said = error.get("untrusted", {}).get("gdal", [])
+        lines = error.get("untrusted", {}).get("gdal", [])
         say(
             "\n".join(
-                [f"{code} ({error['stage']}): {error['message']}", error["suggestion"], *dict.fromkeys(said)]
+                [f"{code} ({error['stage']}): {error['message']}", error["suggestion"], *dict.fromkeys(lines)]
             )
         )
         return result.model_dump_json()
@@ -145,7 +145,7 @@ class Session:
         """The picture of a call that must succeed and have one."""
         result = await self._send(tool, arguments)
         expect(not result.is_error, f"{tool} failed: {result.structured_content}")
-        pictures = [one for one in result.content if isinstance(one, t.ImageContent)]
+        pictures = [part for part in result.content if isinstance(part, t.ImageContent)]
         expect(len(pictures) == 1, f"{tool} shows {len(pictures)} pictures")
         self.demo.calls.append(dict(result.structured_content or {})["receipt"]["call_id"])
         return pictures[0]
@@ -197,11 +197,11 @@ def write_outside(demo: Demo) -> Path:
 
 async def make(session: Session) -> Mapping[str, Any]:
     step("A GeoTIFF from text: the call writes, so a person is asked first")
-    made = await session.call("convert", input="hill.asc", output="hill.tif")
+    converted = await session.call("convert", input="hill.asc", output="hill.tif")
     expect(len(session.demo.questions) == 1, "a call that writes was not put to a person")
     expect(
-        made["output"] == str(session.demo.workspace / "hill.tif"),
-        f"the output is elsewhere: {made['output']}",
+        converted["output"] == str(session.demo.workspace / "hill.tif"),
+        f"the output is elsewhere: {converted['output']}",
     )
 
     step("What is in it")
@@ -247,12 +247,12 @@ async def look(session: Session, cog: Mapping[str, Any]) -> None:
 
     step("Outputs are resources")
     listed = await session.client.list_resources()
-    names = {str(one.name): one for one in listed.resources}
+    names = {str(resource.name): resource for resource in listed.resources}
     expect(
         {"hill.tif", "hill_cog.tif", "hill_3857.tif"} <= set(names), f"outputs are missing: {sorted(names)}"
     )
-    for name, one in sorted(names.items()):
-        say(f"{name:<14} {one.size:>8} bytes  {one.mime_type}")
+    for name, resource in sorted(names.items()):
+        say(f"{name:<14} {resource.size:>8} bytes  {resource.mime_type}")
     read = await session.client.read_resource(str(names["hill_3857.tif"].uri))
     say(f"read back: {len(read.contents)} part, {read.contents[0].mime_type}")
 
@@ -275,20 +275,20 @@ async def discover(session: Session) -> None:
         {"step": "hillshade", "arguments": {"zfactor": 2}},
         {"step": "write", "arguments": {"output": "shade.tif"}},
     ]
-    asked = len(session.demo.questions)
+    question_count = len(session.demo.questions)
     foreseen = await session.told("validate_call", tool="pipeline", arguments={"steps": steps})
     say(
         f"{' '.join(foreseen['argv'])}\nneeds approval: {foreseen['needs_approval']}, estimate: {foreseen.get('estimate')}"
     )
     expect(foreseen["valid"] and foreseen["needs_approval"], "the pipeline should be valid, and ask")
-    expect(len(session.demo.questions) == asked, "a question was asked about a dry run")
+    expect(len(session.demo.questions) == question_count, "a question was asked about a dry run")
     expect(not (session.demo.workspace / "shade.tif").exists(), "a dry run wrote its output")
 
     step("The pipeline, in one container without a file in between")
-    made = await session.call("pipeline", steps=steps)
-    ran = (await session.record(made))["argv"]
+    result = await session.call("pipeline", steps=steps)
+    ran = (await session.record(result))["argv"]
     expect(ran == foreseen["argv"], "what ran is not what was foreseen")
-    for suggestion in made.get("next", ()):
+    for suggestion in result.get("next", ()):
         say(f"next: {suggestion['tool']} {json.dumps(suggestion['arguments'])}")
 
 
@@ -371,7 +371,7 @@ def after(demo: Demo, replacing: str, before: str) -> None:
 
     step("What is left of the containers")
     with closing(open_engine(os.environ.get("GDAL_MCP_ENGINE"))) as engine:
-        left = [one for one in engine.leftovers() if one.labels.get(CALL) in demo.calls]
+        left = [leftover for leftover in engine.leftovers() if leftover.labels.get(CALL) in demo.calls]
     expect(not left, f"containers were left behind: {left}")
     say(f"{len(demo.calls)} calls, no container left")
     names = sorted(path.name for path in demo.workspace.iterdir() if not path.name.startswith("."))

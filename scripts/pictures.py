@@ -60,7 +60,7 @@ def write_terrain(folder: Path) -> None:
         column, row = int(x), int(y)
         across, down = (1 - math.cos(math.pi * (x - column))) / 2, (1 - math.cos(math.pi * (y - row))) / 2
         upper, lower = (
-            grid[one][column] * (1 - across) + grid[one][column + 1] * across for one in (row, row + 1)
+            grid[index][column] * (1 - across) + grid[index][column + 1] * across for index in (row, row + 1)
         )
         return upper * (1 - down) + lower * down
 
@@ -127,10 +127,10 @@ async def run(folder: Path, browser: Browser) -> str:
             "pipeline", steps="read dem.tif ! hillshade ! write relief.tif"
         )  # the output that is replaced
         info = (await client.call_tool("info", {"path": "dem.tif"})).structured_content or {}
-        made, card = await approved("pipeline", **RELIEF)
-    told = made.structured_content or {}
-    picture = next(one.data for one in made.content if isinstance(one, t.ImageContent))
-    return page_of(info, told, picture, base64.b64encode(card).decode())
+        result, card = await approved("pipeline", **RELIEF)
+    answer = result.structured_content or {}
+    picture = next(part.data for part in result.content if isinstance(part, t.ImageContent))
+    return page_of(info, answer, picture, base64.b64encode(card).decode())
 
 
 def page_of(info: Mapping[str, Any], told: Mapping[str, Any], picture: str, card: str) -> str:
@@ -139,10 +139,10 @@ def page_of(info: Mapping[str, Any], told: Mapping[str, Any], picture: str, card
         "size": info["size"],
         "crs": info["coordinateSystem"].get("code"),
     }
-    made = told["outputs"][0]["description"]
-    answer = {key: made[key] for key in ("size", "crs", "wgs84") if key in made}
+    description = told["outputs"][0]["description"]
+    answer = {key: description[key] for key in ("size", "crs", "wgs84") if key in description}
     answer["receipt"] = {key: told["receipt"][key] for key in ("tier", "seconds", "approval") if key in told["receipt"]}  # fmt: skip
-    said = [
+    talk = [
         ("p class=me", "What is in dem.tif?"),
         ("pre", f'info {{"path": "dem.tif"}}\n→ {json.dumps(facts)}'),
         (
@@ -154,12 +154,12 @@ def page_of(info: Mapping[str, Any], told: Mapping[str, Any], picture: str, card
         ("p class=it", "That would replace relief.tif, so you were asked first (on the right). Done:"),
         ("pre", f"→ {json.dumps(answer, ensure_ascii=False)}"),
     ]
-    texts = "".join(f"<{tag}>{escape(text)}</{tag.split()[0]}>" for tag, text in said)
+    texts = "".join(f"<{tag}>{escape(text)}</{tag.split()[0]}>" for tag, text in talk)
     map_ = f'<img class=map src="data:image/png;base64,{picture}">'
-    asked = (
+    question = (
         f'<small>What the person saw, and decided</small><img class=card src="data:image/png;base64,{card}">'
     )
-    return f"<style>{STYLE}</style><main><div>{texts}{map_}</div><div>{asked}</div></main>"
+    return f"<style>{STYLE}</style><main><div>{texts}{map_}</div><div>{question}</div></main>"
 
 
 async def draw_icon(browser: Browser, target: Path) -> None:
@@ -173,11 +173,11 @@ async def draw_icon(browser: Browser, target: Path) -> None:
 @asynccontextmanager
 async def drawn(run: Run, target: Path) -> AsyncIterator[Browser]:
     """Draws the page that `run` makes, with a new folder and browser; the browser stays open."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-pictures-"))
     try:
         async with async_playwright() as driver:
-            browser = await driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+            browser = await driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
             page = await browser.new_page(viewport={"width": 1232, "height": 400})
             await page.set_content(await run(folder, browser))
             target.parent.mkdir(parents=True, exist_ok=True)

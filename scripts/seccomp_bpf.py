@@ -33,25 +33,34 @@ def compiled(architecture: str) -> bytes:
     """The program, in the kernel's own form."""
     library = ctypes.CDLL("libseccomp.so.2")
     library.seccomp_init.restype = ctypes.c_void_p
-    asked = json.loads(profile(architecture))
-    context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ERRNO | asked["defaultErrnoRet"])))
+    seccomp_profile = json.loads(profile(architecture))
+    context = ctypes.c_void_p(
+        library.seccomp_init(ctypes.c_uint32(ERRNO | seccomp_profile["defaultErrnoRet"]))
+    )
     number = ARCHITECTURES[architecture]
     if library.seccomp_arch_exist(context, ctypes.c_uint32(number)):
         check(library.seccomp_arch_add(context, ctypes.c_uint32(number)))
         check(library.seccomp_arch_remove(context, ctypes.c_uint32(0)))  # this machine's own
     check(library.seccomp_attr_set(context, OPTIMIZE, ctypes.c_uint32(BY_TREE)))
-    for row in asked["syscalls"]:
+    for row in seccomp_profile["syscalls"]:
         action = ALLOW if row["action"] == "SCMP_ACT_ALLOW" else ERRNO | row["errnoRet"]
         rules = [
-            Comparison(one["index"], OPERATORS[one["op"]], one["value"], one.get("valueTwo", 0))
-            for one in row["args"]
+            Comparison(
+                condition["index"],
+                OPERATORS[condition["op"]],
+                condition["value"],
+                condition.get("valueTwo", 0),
+            )
+            for condition in row["args"]
         ]
         for name in row["names"]:
             call = library.seccomp_syscall_resolve_name(name.encode())
             if call != -1:  # newer than the library: refused, like every call that is not named
-                given = (Comparison * max(1, len(rules)))(*rules)
+                comparisons = (Comparison * max(1, len(rules)))(*rules)
                 check(
-                    library.seccomp_rule_add_array(context, ctypes.c_uint32(action), call, len(rules), given)
+                    library.seccomp_rule_add_array(
+                        context, ctypes.c_uint32(action), call, len(rules), comparisons
+                    )
                 )
     with tempfile.TemporaryFile() as file:
         check(library.seccomp_export_bpf(context, file.fileno()))

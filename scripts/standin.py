@@ -78,11 +78,11 @@ def build(target: docker.DockerClient | ImageStore, report: Callable[[str], None
         with tempfile.TemporaryDirectory(dir=_LARGE, prefix="gdal-mcp-") as folder:
             archive = Path(folder) / "root.tar"
             report(f"fetching Debian {suite} with GDAL")
-            whole = True
+            complete = True
             problem = _bootstrap(program, suite, archive, report, parquet=True)
             if problem:
                 report(f"without Parquet, as it could not be built: {problem}")
-                whole = False
+                complete = False
                 problem = _bootstrap(program, suite, archive, report, parquet=False)
             if problem:
                 problems.append(f"{suite}: {problem}")
@@ -93,7 +93,7 @@ def build(target: docker.DockerClient | ImageStore, report: Callable[[str], None
                 continue
             report(f"importing GDAL {version} into the engine")
             reference = _import(target, archive, version)
-            if whole:
+            if complete:
                 _keep(archive, suite, version)
             return reference
     reasons = "; ".join(problems)
@@ -107,13 +107,14 @@ def import_kept(target: docker.DockerClient | ImageStore, report: Callable[[str]
     with contextlib.suppress(OSError):
         for suite in SUITES:
             # the newest is last
-            kept = sorted(
-                _private_cache().glob(f"{suite}-{_recipe()}-*.tar"), key=lambda one: one.stat().st_mtime
+            archives = sorted(
+                _private_cache().glob(f"{suite}-{_recipe()}-*.tar"),
+                key=lambda archive: archive.stat().st_mtime,
             )
-            if kept and time.time() - kept[-1].stat().st_mtime < _KEPT_SECONDS:
-                version = kept[-1].stem.rpartition("-")[2]
-                report(f"importing GDAL {version}, which was built before ({kept[-1]})")
-                return _import(target, kept[-1], version)
+            if archives and time.time() - archives[-1].stat().st_mtime < _KEPT_SECONDS:
+                version = archives[-1].stem.rpartition("-")[2]
+                report(f"importing GDAL {version}, which was built before ({archives[-1]})")
+                return _import(target, archives[-1], version)
     return None
 
 
@@ -138,17 +139,17 @@ def _private_cache() -> Path:
     """A folder that only this user can write, because its contents are run. Raises OSError for any other folder."""
     folder = cache_folder() / "standin"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for one in (folder.parent, folder):
-        status = one.stat()
+    for private_folder in (folder.parent, folder):
+        status = private_folder.stat()
         if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
-            raise PermissionError(f"{one} belongs to another user, or others may write to it")
+            raise PermissionError(f"{private_folder} belongs to another user, or others may write to it")
     return folder
 
 
 def _recipe() -> str:
     """Eight digits for the recipe of an image: another recipe makes another image."""
     texts = (Path(__file__), _PARQUET)
-    return hashlib.sha256(b"".join(one.read_bytes() for one in texts)).hexdigest()[:8]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in texts)).hexdigest()[:8]
 
 
 def upstream_version(package: str) -> str:
@@ -159,8 +160,8 @@ def upstream_version(package: str) -> str:
 
 
 def _mmdebstrap(report: Callable[[str], None]) -> str:
-    if found := shutil.which("mmdebstrap"):
-        return found
+    if program := shutil.which("mmdebstrap"):
+        return program
     command = " ".join(_INSTALL)
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise ImageMissing(f"mmdebstrap, which builds the stand-in, is not installed. Run: sudo {command}")
@@ -193,9 +194,9 @@ def _bootstrap(
 
 def _report_step(line: str, report: Callable[[str], None]) -> None:
     """Reports one line for each long step of mmdebstrap, of the many that it prints."""
-    for begins, said in _STEPS.items():
+    for begins, text in _STEPS.items():
         if line.startswith(begins):
-            report(said)
+            report(text)
 
 
 def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: None) -> str | None:

@@ -30,8 +30,8 @@ class Reply:
     @property
     def checks(self) -> Mapping[str, str]:
         """The server's checks of the result and of the written files, by code."""
-        outputs = [one for one in self.answer.get("outputs", ()) if isinstance(one, dict)]
-        rows = [*self.answer.get("checks", ()), *(row for one in outputs for row in one["checks"])]
+        outputs = [output for output in self.answer.get("outputs", ()) if isinstance(output, dict)]
+        rows = [*self.answer.get("checks", ()), *(row for output in outputs for row in output["checks"])]
         return {row["code"]: f"{row['message']} {row.get('suggestion', '')}" for row in rows}
 
     @property

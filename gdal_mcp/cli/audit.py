@@ -18,12 +18,12 @@ def check(settings: Settings, checkpoint: str | None) -> Exit:
     except ValueError as error:
         raise SettingsError(f"--checkpoint: {error}") from error
     path = settings.state.audit
-    found = verify(path, expected)
-    where = f" at record {found.first_bad}" if found.first_bad else ""
-    verdict = "OK" if found.ok else f"BROKEN{where}: {found.reason}"
-    since = f" from number {found.first} on" if found.first > 1 else ""
-    out(f"{path}: {found.records} records{since}, {verdict}; ends at {found.last}")
-    return Exit.DONE if found.ok else Exit.FAILED
+    verification = verify(path, expected)
+    where = f" at record {verification.first_bad}" if verification.first_bad else ""
+    verdict = "OK" if verification.ok else f"BROKEN{where}: {verification.reason}"
+    since = f" from number {verification.first} on" if verification.first > 1 else ""
+    out(f"{path}: {verification.records} records{since}, {verdict}; ends at {verification.last}")
+    return Exit.DONE if verification.ok else Exit.FAILED
 
 
 def rotate(settings: Settings) -> Exit:
@@ -60,4 +60,4 @@ def _line(record: AuditRecord) -> str:
         " ".join(map(str, outputs)),
         event.get("message"),
     )
-    return "  ".join(shown_text(str(one), 200) for one in parts if one)
+    return "  ".join(shown_text(str(part), 200) for part in parts if part)

@@ -23,19 +23,21 @@ def backup(settings: Settings, folder: Path) -> Exit:
         raise SettingsError(f"there is no state folder {state.root}; name it with --state-dir")
     try:
         folder.mkdir(mode=0o700, parents=True)
-        names = [_database(one, folder) for one in sorted(state.root.glob("*.sqlite"))]
-        names += [one.name for one in copied(state.audit, folder)]
+        names = [_database(path, folder) for path in sorted(state.root.glob("*.sqlite"))]
+        names += [path.name for path in copied(state.audit, folder)]
     except FileExistsError:
         raise SettingsError(f"{folder} exists; name a new folder") from None
     except (OSError, sqlite3.Error) as error:
         shutil.rmtree(folder, ignore_errors=True)
         say(f"{folder} could not be written and was removed: {error}")
         return Exit.FAILED
-    found = verify(folder / state.audit.name)
-    out(f"{folder}: {', '.join(names)}; audit log of {found.records} records, ends at {found.last}")
-    if not found.ok:
-        say(f"the audit log is not complete: {found.reason}")
-    return Exit.DONE if found.ok else Exit.FAILED
+    verification = verify(folder / state.audit.name)
+    out(
+        f"{folder}: {', '.join(names)}; audit log of {verification.records} records, ends at {verification.last}"
+    )
+    if not verification.ok:
+        say(f"the audit log is not complete: {verification.reason}")
+    return Exit.DONE if verification.ok else Exit.FAILED
 
 
 def _database(path: Path, folder: Path) -> str:

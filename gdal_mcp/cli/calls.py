@@ -24,7 +24,7 @@ from gdal_mcp.toolboxes.untrusted import shown_text
 
 def with_tool(settings: Settings, name: str) -> tuple[Settings, str]:
     """The tool's name, and the settings with that tool listed: tools of single algorithms are listed only on request."""
-    known = {spelling(one): one for one in toolboxes(settings).tools}
+    known = {spelling(name): name for name in toolboxes(settings).tools}
     tool = known.get(spelling(name), name)
     listed = tool in toolboxes(settings).surface(settings).callable or tool not in known.values()
     return settings if listed else settings.model_copy(update={"tools": (*settings.tools, tool)}), tool
@@ -57,7 +57,9 @@ def call_once(
 
 
 def _save(path: Path, reply: Reply) -> Exit:
-    pictures = [one for one in (reply.done.preview, *reply.done.figures) if one] if reply.done else []
+    pictures = (
+        [picture for picture in (reply.done.preview, *reply.done.figures) if picture] if reply.done else []
+    )
     if not pictures:
         say(f"the result has no picture, so {path} was not written")
         return Exit.FAILED
@@ -79,14 +81,14 @@ def undo_call(app: App, call_id: str) -> Exit:
 def show_undoable(app: App, *, as_json: bool) -> Exit:
     """Prints calls that can be undone, newest first, and for each the later calls that must be undone first."""
     rows, lines = [], []
-    for one in undoable(app):
-        call = one.call
+    for entry in undoable(app):
+        call = entry.call
         about = {"call": call.id, "tool": call.tool, "started": time_text(call.started)}
-        rows.append({**about, "paths": list(one.paths), "after": list(one.later)})
-        paths = ", ".join(shown_text(path, 120) for path in one.paths[:3])
-        more = f" and {len(one.paths) - 3} more" if len(one.paths) > 3 else ""
+        rows.append({**about, "paths": list(entry.paths), "after": list(entry.later)})
+        paths = ", ".join(shown_text(path, 120) for path in entry.paths[:3])
+        more = f" and {len(entry.paths) - 3} more" if len(entry.paths) > 3 else ""
         lines.append(f"{call.id}  {time_text(call.started)}  {call.tool}  {paths}{more}")
-        lines += [f"{'':18}only after: gdal-mcp undo {later}" for later in one.later]
+        lines += [f"{'':18}only after: gdal-mcp undo {later}" for later in entry.later]
     if rows or as_json:
         out_either(rows, "\n".join(lines), as_json=as_json)
     else:

@@ -39,7 +39,7 @@ def build(settings: Settings, output: Path | None) -> Exit:
     try:
         if output is not None:
             write_report(output, text)
-        made = load.catalogue_of(text)
+        catalogue = load.catalogue_of(text)
         place = output or store.save(settings.state_dir, settings.image, image.digest, text)
     except CatalogueBroken as error:
         say(str(error))
@@ -47,7 +47,7 @@ def build(settings: Settings, output: Path | None) -> Exit:
     except OSError as error:
         say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
         return Exit.FAILED
-    out(f"{place}: {made.summary}")
+    out(f"{place}: {catalogue.summary}")
     return Exit.DONE
 
 
@@ -55,8 +55,8 @@ def setup(settings: Settings, toolbox: str = "gdal") -> Exit:
     """Gets a toolbox's image, and stores the catalogue of a GDAL image in the state folder. Raises SandboxError."""
     with closing(open_or_install(settings.engine, say)) as engine:
         if toolbox != "gdal":
-            made = wheels.build(WheelImage(toolbox), engine, settings.image, say)
-            out(f"{made.reference} {made.digest} Python {made.version}")
+            built = wheels.build(WheelImage(toolbox), engine, settings.image, say)
+            out(f"{built.reference} {built.digest} Python {built.version}")
             return Exit.DONE
         image = ensure(engine.images, GDAL_IMAGE, settings.image, say)
         probe_faults(settings, engine, image)
@@ -69,8 +69,8 @@ def probe_faults(settings: Settings, engine: Engine, image: Image) -> None:
     if load_probed(settings.state_dir, image.digest).digest:
         return
     say(f"testing {image.reference} for known faults of GDAL")
-    found = probe(engine, image.id, image.digest, settings.state_dir)
-    present = [name for name in faults() if found.state(name) is not FaultState.ABSENT]
+    probed = probe(engine, image.id, image.digest, settings.state_dir)
+    present = [name for name in faults() if probed.state(name) is not FaultState.ABSENT]
     say(f"worked around: {', '.join(present)}")
 
 

@@ -98,9 +98,11 @@ def _program() -> list[str]:
 
 def _folders(settings: Settings) -> list[str]:
     named = (("--workspace", settings.workspaces), ("--workspace-ro", settings.workspaces_ro))
-    if gone := [one for _, folders in named for one in folders if not one.is_dir()]:
+    if gone := [folder for _, folders in named for folder in folders if not folder.is_dir()]:
         raise SettingsError(f"the folder {gone[0]} does not exist")
-    return [word for option, folders in named for one in folders for word in (option, str(one.resolve()))]
+    return [
+        word for option, folders in named for folder in folders for word in (option, str(folder.resolve()))
+    ]
 
 
 def show(settings: Settings) -> Exit:
@@ -115,22 +117,22 @@ def show(settings: Settings) -> Exit:
 def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
     """Writes the entry to a client's file. Raises SettingsError if that could lose other content of the file."""
     settings.require_workspaces()
-    found = CLIENTS.get(client)
-    if found is None:
+    known = CLIENTS.get(client)
+    if known is None:
         raise SettingsError(f"client {client[:40]!r} is not known; known are {', '.join(CLIENTS)}")
-    entry, path = found.entry(settings), found.file.resolve()
-    if _merged(found, path, entry) is None:
+    entry, path = known.entry(settings), known.file.resolve()
+    if _merged(known, path, entry) is None:
         out(f"{path} has this entry already.")
         return Exit.DONE
-    question = f"This will be added to {path}:\n\n{found.shown(entry)}\nWrite it?"
+    question = f"This will be added to {path}:\n\n{known.shown(entry)}\nWrite it?"
     if not assume_yes and not confirm(question, "--yes"):
         return Exit.FAILED
     try:
-        copy = _write(found, path, entry)
+        copy = _write(known, path, entry)
     except OSError as error:
         say(f"{path} could not be written: {error.strerror}")
         return Exit.FAILED
-    out(f"{path} was changed{f'; a copy of the old file is {copy}' if copy else ''}. Restart {found.title}.")
+    out(f"{path} was changed{f'; a copy of the old file is {copy}' if copy else ''}. Restart {known.title}.")
     return Exit.DONE
 
 
@@ -182,31 +184,31 @@ def _write(client: Client, path: Path, entry: Entry) -> Path | None:
 
 def _with_json(client: Client, old: str, entry: Entry) -> str | None:
     """The file with the entry; None if it has the entry. Keys that a person added to our entry are kept."""
-    whole = json.loads(old, object_pairs_hook=_once) if old.strip() else {}
-    there = _table(_table(whole, client.key), NAME)
+    document = json.loads(old, object_pairs_hook=_once) if old.strip() else {}
+    there = _table(_table(document, client.key), NAME)
     if entry.items() <= there.items():
         return None
     there.update(entry)
-    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _with_toml(client: Client, old: str, entry: Entry) -> str | None:
-    whole = tomllib.loads(old)
-    servers = _table(whole, client.key)
+    document = tomllib.loads(old)
+    servers = _table(document, client.key)
     if NAME in servers:
         if entry.items() <= _table(servers, NAME).items():
             return None
         raise ValueError(f"it has another [{client.key}.{NAME}] already")
     new = f"{old.rstrip()}\n\n{client.shown(entry)}".lstrip()
     servers[NAME] = entry
-    if tomllib.loads(new) != whole:
+    if tomllib.loads(new) != document:
         raise ValueError("the entry cannot be added at its end")
     return new
 
 
-def _table(whole: Any, key: str) -> Entry:
+def _table(document: Any, key: str) -> Entry:
     """The table of this name, created if missing. Raises ValueError."""
-    table = whole.setdefault(key, {}) if isinstance(whole, dict) else None
+    table = document.setdefault(key, {}) if isinstance(document, dict) else None
     if not isinstance(table, dict):
         raise ValueError(f"{key!r} in the file is not a table")  # noqa: TRY004 - as for all else that the file may hold
     return table

@@ -20,19 +20,21 @@ _LOOK_SECONDS: Final = 0.1
 def show(settings: Settings, *, opens: bool) -> Exit:
     """Prints an address for each console of the state folder, newest first. An address works once, for a minute."""
     try:
-        found = _found(settings.state)
+        consoles = _found(settings.state)
     except OSError as error:
         say(f"the state folder {settings.state_dir} cannot be used: {error.strerror or error}")
         return Exit.FAILED
-    if not found:
+    if not consoles:
         say(
             f"no server with a console runs on {settings.state_dir}. Start one with `gdal-mcp serve`, without --console off, "
             "or name its --state-dir."
         )
         return Exit.FAILED
-    addresses = [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
-    for one, address in zip(found, addresses, strict=True):
-        say(f"console of the server on {', '.join(one.workspaces)}; the link works once, for a minute")
+    addresses = [
+        f"{console.address}#ticket={new_login_token(console.secret, time.time())}" for console in consoles
+    ]
+    for console, address in zip(consoles, addresses, strict=True):
+        say(f"console of the server on {', '.join(console.workspaces)}; the link works once, for a minute")
         out(address)
     if opens and not webbrowser.open(addresses[0]):
         say("no browser could be opened; open the address above yourself.")
@@ -49,6 +51,6 @@ def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
             return runtime_file.running(state.root, owner.is_alive)
         runtime_file.ask(state.root)
         end = time.monotonic() + WAIT_SECONDS
-        while not (found := runtime_file.running(state.root, owner.is_alive)) and time.monotonic() < end:
+        while not (consoles := runtime_file.running(state.root, owner.is_alive)) and time.monotonic() < end:
             time.sleep(_LOOK_SECONDS)
-        return found
+        return consoles

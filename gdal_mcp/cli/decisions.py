@@ -62,19 +62,24 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
             return Exit.FAILED
         state = after.state if after else "gone"
         out(f"{row.id}: {_WORDS.get(state, state)}")
-        held = after is not None and after.state in GIVEN
-        return Exit.DONE if held or not yes else Exit.FAILED
+        approved = after is not None and after.state in GIVEN
+        return Exit.DONE if approved or not yes else Exit.FAILED
 
 
 def _show_questions(rows: Sequence[Approval], *, as_json: bool) -> None:
     questions, lines = [], []
-    for one in rows:
-        left = max(0, one.expires - time.time())
-        sentence = shown_text(str(one.details.get("sentence", one.tool)), 300)
-        lines.append(f"{one.id}  {left / 60:.0f} min left  {sentence}")
-        about: dict[str, Any] = {"id": one.id, "call": one.call_id, "tool": one.tool, "ways": list(one.ways)}
-        about |= {"principal": one.principal, "plan": one.plan_digest, "expires": one.expires}
-        questions.append({**about, "question": dict(one.details)})
+    for approval in rows:
+        left = max(0, approval.expires - time.time())
+        sentence = shown_text(str(approval.details.get("sentence", approval.tool)), 300)
+        lines.append(f"{approval.id}  {left / 60:.0f} min left  {sentence}")
+        about: dict[str, Any] = {
+            "id": approval.id,
+            "call": approval.call_id,
+            "tool": approval.tool,
+            "ways": list(approval.ways),
+        }
+        about |= {"principal": approval.principal, "plan": approval.plan_digest, "expires": approval.expires}
+        questions.append({**about, "question": dict(approval.details)})
     if rows or as_json:
         out_either(questions, "\n".join(lines), as_json=as_json)
     else:
@@ -84,15 +89,15 @@ def _show_questions(rows: Sequence[Approval], *, as_json: bool) -> None:
 def show_grants(settings: Settings, *, as_json: bool) -> Exit:
     """Prints all grants, valid ones first."""
     with _service(settings) as service:
-        found = service.approvals.grants()
+        grants = service.approvals.grants()
     now = time.time()
     keys = ("id", "principal", "tool", "workspace", "expires", "granted_by")
     rows, lines = [], []
-    for one in found:
-        about = {key: getattr(one, key) for key in keys}
-        rows.append({**about, "state": one.state(now), "remote": list(one.remote)})
-        left = f"{(one.expires - now) / 60:.0f} min left" if one.holds(now) else one.state(now)
-        lines.append(f"{one.id}  {left}  {one.principal}  {one.tool}  {one.workspace}")
+    for grant in grants:
+        about = {key: getattr(grant, key) for key in keys}
+        rows.append({**about, "state": grant.state(now), "remote": list(grant.remote)})
+        left = f"{(grant.expires - now) / 60:.0f} min left" if grant.holds(now) else grant.state(now)
+        lines.append(f"{grant.id}  {left}  {grant.principal}  {grant.tool}  {grant.workspace}")
     if rows or as_json:
         out_either(rows, "\n".join(lines), as_json=as_json)
     else:
@@ -111,21 +116,23 @@ def grant(  # noqa: PLR0913, PLR0917 - what sets grants apart
     user = _user()
     try:
         remote = tuple(map(folder_of, reads))
-        asked = Grant(principal or user, tool, str(root), user, "gdal-mcp grants", remote=remote)
+        wanted = Grant(principal or user, tool, str(root), user, "gdal-mcp grants", remote=remote)
         with _service(settings) as service:
-            made = service.grant(asked, seconds)
+            granted = service.grant(wanted, seconds)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     read = f", reading {', '.join(remote)}," if remote else ""
-    out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool}{read} for {span}")
+    out(
+        f"{granted.id}: {granted.principal} may write to {granted.workspace} with {granted.tool}{read} for {span}"
+    )
     return Exit.DONE
 
 
 def revoke(settings: Settings, grant_id: str) -> Exit:
     with _service(settings) as service:
-        found = service.revoke(grant_id, _user())
-    if found is None:
+        grant = service.revoke(grant_id, _user())
+    if grant is None:
         say(f"grant {grant_id[:64]!r} does not exist; `gdal-mcp grants list` lists grants.")
         return Exit.FAILED
-    out(f"{found.id}: {'revoked' if found.revoked is not None else 'had ended already'}")
+    out(f"{grant.id}: {'revoked' if grant.revoked is not None else 'had ended already'}")
     return Exit.DONE

@@ -80,8 +80,8 @@ def _summary(report: DoctorReport) -> Iterator[HostRow]:
 
     The image and the workspaces are always shown.
     """
-    for group, found in groupby(report.rows, key=lambda row: row.group):
-        rows = list(found)
+    for group, members in groupby(report.rows, key=lambda row: row.group):
+        rows = list(members)
         fine = [row for row in rows if row.state == "ok"]
         if fine:
             counted = group.startswith("attestation")

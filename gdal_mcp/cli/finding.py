@@ -40,24 +40,27 @@ def of_question(settings: Settings, question: str) -> Settings:
 
 def of_call(settings: Settings, call_id: str) -> Settings:
     """The settings with the state folder that has the call's record and, unless set, the call's workspaces."""
-    found = _with_state(settings, "SELECT 1 FROM calls WHERE id = ?", call_id)
-    if found.workspaces or found.workspaces_ro or not found.state.registry.exists():
-        return found
-    with closing(Registry(found.state.registry)) as registry:
+    with_state = _with_state(settings, "SELECT 1 FROM calls WHERE id = ?", call_id)
+    if with_state.workspaces or with_state.workspaces_ro or not with_state.state.registry.exists():
+        return with_state
+    with closing(Registry(with_state.state.registry)) as registry:
         call = registry.call(call_id)
-    return found.model_copy(update=_workspaces(call)) if call is not None else found
+    return with_state.model_copy(update=_workspaces(call)) if call is not None else with_state
 
 
 def _workspaces(call: Call) -> dict[str, tuple[Path, ...]]:
     """Workspaces that the call wrote to, which have the server's own folder, and those that it only read."""
     written = [str(row["path"]) for row in (*call.outputs, *call.files)] + list(call.removed)
-    roots = (next((one for one in Path(path).parents if (one / RESERVED).is_dir()), None) for path in written)
-    writable = tuple(dict.fromkeys(one for one in roots if one is not None))
-    mounts = (str(one).rpartition(":") for one in call.receipt.get("mounts", ()))
-    seen = (Path(path) for path, _, mode in mounts if mode == "ro")
+    roots = (
+        next((folder for folder in Path(path).parents if (folder / RESERVED).is_dir()), None)
+        for path in written
+    )
+    writable = tuple(dict.fromkeys(root for root in roots if root is not None))
+    mounts = (str(mount).rpartition(":") for mount in call.receipt.get("mounts", ()))
+    visible = (Path(path) for path, _, mode in mounts if mode == "ro")
     return {
         "workspaces": writable,
-        "workspaces_ro": tuple(one for one in seen if one.is_dir() and one not in writable),
+        "workspaces_ro": tuple(folder for folder in visible if folder.is_dir() and folder not in writable),
     }
 
 
@@ -67,11 +70,11 @@ def _with_state(settings: Settings, query: str, wanted: str) -> Settings:
     usual = usual_folder()
     folders = [usual]
     with suppress(OSError):
-        folders += sorted(one.resolve() for one in (usual / _LINKS).iterdir() if one.is_dir())
+        folders += sorted(link.resolve() for link in (usual / _LINKS).iterdir() if link.is_dir())
     for folder in folders:
-        other = settings.model_copy(update={"state_dir": folder})
-        uri = f"{other.state.registry.as_uri()}?mode=ro"
+        candidate = settings.model_copy(update={"state_dir": folder})
+        uri = f"{candidate.state.registry.as_uri()}?mode=ro"
         with suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as database:
             if database.execute(query, (wanted,)).fetchone() is not None:
-                return other
+                return candidate
     return settings

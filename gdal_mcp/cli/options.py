@@ -44,7 +44,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         """Shows `[OPTIONS]` instead of a list of options."""
         del prefix
-        words = [_word(one) for one in actions if not one.option_strings]
+        words = [_word(action) for action in actions if not action.option_strings]
         super().add_usage(usage or " ".join(["%(prog)s [OPTIONS]", *words]), actions, groups, "Usage: ")
 
     def start_section(self, heading: str | None) -> None:
@@ -91,7 +91,7 @@ def _word(action: argparse.Action) -> str:
 
 def epilog(path: str, *more: str) -> str:
     """The end of a command's help: its examples, and where settings are explained."""
-    lines = ["Examples:", *(f"  {one}" for one in EXAMPLES[path])]
+    lines = ["Examples:", *(f"  {example}" for example in EXAMPLES[path])]
     columns = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, _WIDTH)) - 2
     for text in more:
         lines += ["", *textwrap.wrap(text, columns, break_on_hyphens=False)]
@@ -101,7 +101,7 @@ def epilog(path: str, *more: str) -> str:
 def add_command(commands: Any, name: str, run: Run, text: str) -> argparse.ArgumentParser:
     """A command whose `run` gets the parsed arguments and the settings; the program's own failures become exit codes."""
     return add_early_command(
-        commands, name, lambda given: guarded(partial(run, given, settings_of(given))), text
+        commands, name, lambda options: guarded(partial(run, options, settings_of(options))), text
     )
 
 
@@ -135,7 +135,7 @@ def add_group(commands: Any, name: str, text: str, default: Run | None = None) -
     )
     if default is not None:
         parser.set_defaults(
-            run=lambda given: guarded(partial(default, given, settings_of(given))), as_json=False
+            run=lambda options: guarded(partial(default, options, settings_of(options))), as_json=False
         )
     return parser.add_subparsers(
         prog=parser.prog, required=default is None, metavar="COMMAND", title="Commands"
@@ -189,12 +189,12 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
             # an invalid choice is refused with the other settings, whatever their source
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
             group.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
-    for one in REMOVED:
-        if one.option:
+    for removed in REMOVED:
+        if removed.option:
             parser.add_argument(
-                one.option,
+                removed.option,
                 action=_Removed,
-                nargs=1 if one.takes_value else 0,
+                nargs=1 if removed.takes_value else 0,
                 dest=_REMOVED_OPTIONS,
                 default=argparse.SUPPRESS,
                 help=argparse.SUPPRESS,

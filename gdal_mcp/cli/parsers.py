@@ -44,11 +44,11 @@ def _imported(function: str) -> Run:
     For a recorded call, the state folder and the workspaces are found if they are not set.
     """
 
-    def run(given: argparse.Namespace, settings: Settings) -> Exit:
+    def run(options: argparse.Namespace, settings: Settings) -> Exit:
         module, _, name = function.partition(".")
         work = getattr(import_module(f"gdal_mcp.cli.{module}"), name)
         first, *names = signature(work).parameters
-        values = {one: getattr(given, one) for one in names}
+        values = {name: getattr(options, name) for name in names}
         ended: Exit
         if first == "settings":
             ended = work(settings, **values)
@@ -57,7 +57,7 @@ def _imported(function: str) -> Run:
         from gdal_mcp.server.app import running
 
         if "call_id" in names:
-            settings = of_call(settings, given.call_id)
+            settings = of_call(settings, options.call_id)
         settings.require_workspaces()
         with running(settings) as app:
             ended = work(app, **values)
@@ -99,9 +99,9 @@ def _add_calls(commands: Any) -> None:
 
     workflow = add_group(commands, "workflow", "create workflows")
     text = "print a workflow that repeats recorded calls"
-    made = _add(workflow, "from-calls", "workflows.workflow_from_calls", text)
-    made.add_argument("call_ids", nargs="+", metavar="CALL", help="ids of calls, in order")
-    made.add_argument("--name", default="workflow", help="name of the workflow (default: workflow)")
+    from_calls = _add(workflow, "from-calls", "workflows.workflow_from_calls", text)
+    from_calls.add_argument("call_ids", nargs="+", metavar="CALL", help="ids of calls, in order")
+    from_calls.add_argument("--name", default="workflow", help="name of the workflow (default: workflow)")
 
     text = "list the tools of a server with these settings"
     tools = _add(commands, "tools", "calls.list_tools", text)
@@ -116,31 +116,31 @@ def _add_tool_call(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _serve(given: argparse.Namespace) -> Exit:
+def _serve(options: argparse.Namespace) -> Exit:
     gc.disable()  # until start-up is done: there is no garbage yet, and each collection would scan all imported modules
-    if given.folders:
-        given.workspaces = [*getattr(given, "workspaces", []), *given.folders]
+    if options.folders:
+        options.workspaces = [*getattr(options, "workspaces", []), *options.folders]
     from gdal_mcp.cli import serving
 
-    if given.transport == "http":
-        return guarded(lambda: serving.over_http(settings_of(given)))
-    return guarded(lambda: serving.over_stdio(settings_of(given)), serving.report_not_ready)
+    if options.transport == "http":
+        return guarded(lambda: serving.over_http(settings_of(options)))
+    return guarded(lambda: serving.over_stdio(settings_of(options)), serving.report_not_ready)
 
 
-def _call(given: argparse.Namespace, settings: Settings) -> Exit:
+def _call(options: argparse.Namespace, settings: Settings) -> Exit:
     settings.require_workspaces()
-    given.arguments = json_object(given.arguments)
+    options.arguments = json_object(options.arguments)
     from gdal_mcp.cli.calls import with_tool
 
-    settings, given.tool = with_tool(settings, given.tool)
+    settings, options.tool = with_tool(settings, options.tool)
     _end_by_signals()
-    return _imported("calls.call_once")(given, settings)
+    return _imported("calls.call_once")(options, settings)
 
 
-def _run(given: argparse.Namespace, settings: Settings) -> Exit:
+def _run(options: argparse.Namespace, settings: Settings) -> Exit:
     settings.require_workspaces()
     _end_by_signals()
-    return _imported("workflows.run_workflow")(given, settings)
+    return _imported("workflows.run_workflow")(options, settings)
 
 
 def _end_by_signals() -> None:
@@ -180,14 +180,14 @@ def _add_host(commands: Any) -> None:
     refresh.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 
-def _settings(given: argparse.Namespace, _settings: Settings) -> Exit:
+def _settings(options: argparse.Namespace, _settings: Settings) -> Exit:
     from gdal_mcp.settings.file import SettingsError, no_setting
     from gdal_mcp.settings.reference import describe
 
-    wanted = {name.removeprefix("--").replace("-", "_").lower() for name in given.names}
+    wanted = {name.removeprefix("--").replace("-", "_").lower() for name in options.names}
     if unknown := sorted(wanted - set(Settings.model_fields)):
         raise SettingsError(*(no_setting(name, Settings.model_fields) for name in unknown))
-    for row in (one for one in describe() if not wanted or one.name in wanted):
+    for row in (setting for setting in describe() if not wanted or setting.name in wanted):
         default = f" (default: {row.default})" if row.default else ""
         out(f"{row.name}\n    {row.description}{default}")
     return Exit.DONE
@@ -287,5 +287,5 @@ def _add_records(commands: Any) -> None:
     _add_json(undo, "print the list as JSON")
 
 
-def _undo(given: argparse.Namespace, settings: Settings) -> Exit:
-    return _imported("calls.undo_call" if given.call_id else "calls.show_undoable")(given, settings)
+def _undo(options: argparse.Namespace, settings: Settings) -> Exit:
+    return _imported("calls.undo_call" if options.call_id else "calls.show_undoable")(options, settings)

@@ -38,13 +38,13 @@ def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], princ
             return {"decision": "error", "error": {"code": "INVALID_ARGUMENT", "message": str(error)}}
         if not isinstance(draft, Draft):
             return {"decision": "allow", "reason": "it starts no container", "effect": "read"}
-        asked = case(draft, tool, principal)
-        verdict, rule = explained(asked, app.entitlements.policy)
+        request = case(draft, tool, principal)
+        verdict, rule = explained(request, app.entitlements.policy)
         return {
             "decision": {Allow: "allow", Deny: "deny"}.get(type(verdict), "require"),
             "reason": verdict.reason,
-            "effect": str(asked.effect),
-            "workspaces": sorted(map(str, asked.workspaces)),
+            "effect": str(request.effect),
+            "workspaces": sorted(map(str, request.workspaces)),
             "principal": principal,
             "rule": _told(rule, app) if rule is not None else None,
             "mode": app.entitlements.policy.mode,
@@ -69,13 +69,13 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
 def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:
     if isinstance(verdict, Allow | Deny):
         return {}
-    folders = tuple(one.folder for one in draft.addresses)
+    folders = tuple(address.folder for address in draft.addresses)
     grants = [app.approvals.approvals.granted(principal, tool, str(root), folders) for root in draft.touched]
-    held = [one for one in grants if one is not None]
-    granted = bool(grants) and len(held) == len(grants) and verdict.grantable
+    valid = [grant for grant in grants if grant is not None]
+    granted = bool(grants) and len(valid) == len(grants) and verdict.grantable
     return {
         "ways": sorted(verdict.ways),
-        "grant": {"id": held[0].id, "seconds_left": round(held[0].expires - time.time())}
+        "grant": {"id": valid[0].id, "seconds_left": round(valid[0].expires - time.time())}
         if granted
         else None,
     }

@@ -73,10 +73,10 @@ def _without_manifest(call: Call) -> Call:
     if not manifest:
         return call
     name = PurePosixPath(manifest).name
-    given = {key: value for key, value in call.arguments.items() if key != "manifest"}
+    arguments = {key: value for key, value in call.arguments.items() if key != "manifest"}
     outputs = tuple(row for row in call.outputs if PurePosixPath(row["path"]).name != name)
     files = tuple(row for row in call.files if PurePosixPath(row["path"]).name != name)
-    return replace(call, arguments=given, outputs=outputs, files=files)
+    return replace(call, arguments=arguments, outputs=outputs, files=files)
 
 
 def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
@@ -122,14 +122,14 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
         if "remote" in row:
             yield from _remote_change(app, row)
     before = {str(row["path"]): row for row in call.inputs if "remote" not in row}
-    found = []
+    sources = []
     for path in (path for path, row in before.items() if not row.get("companion")):
         with suppress(PathRefused):
             located = app.workspaces.input(path)
             if str(located) == path:
-                found.append(located)
-    watched = Materials(found, app.settings.digest_size, toolbox.analysis.companions())
-    after = {one.path: one.row() for one in watched.result(patience=DIGEST_GRACE * 60)}
+                sources.append(located)
+    watched = Materials(sources, app.settings.digest_size, toolbox.analysis.companions())
+    after = {material.path: material.row() for material in watched.result(patience=DIGEST_GRACE * 60)}
     for path in dict.fromkeys((*before, *after)):
         old, new = (
             {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
@@ -154,7 +154,7 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         )
         with closing(opened) as reading:
             reading.require_found()
-            now = {key: getattr(one, key) for one in reading.record() for key in _REMOTE_STATE}
+            now = {key: getattr(record, key) for record in reading.record() for key in _REMOTE_STATE}
     except ToolError:
         now = {}
     if was != now:

@@ -65,7 +65,7 @@ def json_object(given: str) -> dict[str, Any]:
 
 def seconds_of(text: str, option: str) -> float:
     """Seconds of a duration such as `90s`, `30m`, `24h` or `7d`. Raises SettingsError with the option's name."""
-    found = re.fullmatch(r"(\d{1,9})([smhd])", text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text, re.ASCII)
+    if match is None:
         raise SettingsError(f"{option} cannot be {text[:40]!r}: use a duration such as 90s, 30m, 24h or 7d.")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]

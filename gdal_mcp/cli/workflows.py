@@ -59,13 +59,13 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
         for problem in error.problems:
             say(f"{file}: {problem}")
         return Exit.USAGE
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "workflow": document.model_dump(mode="json", by_alias=True),
         "parameters": values,
     }
     if not check:
-        given |= {"fresh": fresh, **({"manifest": manifest} if manifest else {})}
-    reply = _called(app, "workflow_check" if check else "workflow_run", given, assume_yes=assume_yes)
+        arguments |= {"fresh": fresh, **({"manifest": manifest} if manifest else {})}
+    reply = _called(app, "workflow_check" if check else "workflow_run", arguments, assume_yes=assume_yes)
     out_json(reply.result)
     failure = reply.result.get("error")
     if report is not None:
@@ -82,7 +82,7 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
 def workflow_from_calls(app: App, call_ids: Sequence[str], *, name: str) -> Exit:
     """Prints a workflow that repeats recorded calls, as YAML. Raises PathMissing for an unknown call."""
     try:
-        document = workflow_of([_made(app, one) for one in call_ids], name)
+        document = workflow_of([_made(app, call_id) for call_id in call_ids], name)
     except WorkflowInvalid as error:
         for problem in error.problems:
             say(str(problem))
@@ -131,7 +131,7 @@ def _show(fraction: float, message: str) -> None:
 
 def _exit_of_check(steps: Iterable[Mapping[str, Any]]) -> Exit:
     """The exit code that a run would have: that of the first wrong step."""
-    wrong = next((one["error"]["code"] for one in steps if one["state"] == StepState.WRONG), None)
+    wrong = next((step["error"]["code"] for step in steps if step["state"] == StepState.WRONG), None)
     return Exit.DONE if wrong is None else exit_of_code(Code(wrong))
 
 

@@ -168,9 +168,10 @@ def _areas(
     keep = Retention(settings.undo_calls, settings.undo_size)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
-    writable = (one for one in workspaces.items if one.writable)
+    writable = (workspace for workspace in workspaces.items if workspace.writable)
     areas: Mapping[Path, StagingArea] = {
-        one.root: StagingArea(one, keep, run_in_background=pruning.submit, source=paths) for one in writable
+        workspace.root: StagingArea(workspace, keep, run_in_background=pruning.submit, source=paths)
+        for workspace in writable
     }
     if areas:  # else no call writes
         steps = StepStore(settings.state.workflows).workspace

@@ -34,7 +34,11 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     path = path_named(context.catalogue, name)
     if path is None:
         # near names among those of this server: by the whole path, or by its last word alone
-        paths = {spelling(one): one for one in context.catalogue.algorithms if context.surface.permits(one)}
+        paths = {
+            spelling(algorithm_path): algorithm_path
+            for algorithm_path in context.catalogue.algorithms
+            if context.surface.permits(algorithm_path)
+        }
         paths = last_words(paths.values()) | paths
         near = nearest_tool(name, paths)
         meant = f"Did you mean `{near}`? " if near else ""
@@ -79,7 +83,11 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
         Command("gdal", (*algorithm.path.split(), *render(resolved))),
         paths.inputs,
         paths.outputs(),
-        work=Work(algorithm.path, {one.name: one.values for one in bound.arguments}, tuple(paths.named)),
+        work=Work(
+            algorithm.path,
+            {argument.name: argument.values for argument in bound.arguments},
+            tuple(paths.named),
+        ),
         printed=PrintedOutput(present=presented(algorithm.path, _FORMATS & set(map(spelling, arguments)))),
     )
 
@@ -100,16 +108,16 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     As a program GDAL prints text by default, as a library JSON.
     """
     report = algorithm.long_names.get("output-format")
-    given = {spelling(name): name for name in arguments}
-    asked = [given[one] for one in _FORMATS & given.keys()]
+    spelled = {spelling(name): name for name in arguments}
+    formats = [spelled[name] for name in _FORMATS & spelled.keys()]
     # everything that GDAL reports
-    if report and report.hidden and [arguments[one] for one in asked] == ["json"]:
-        return {name: one for name, one in arguments.items() if name not in asked}
-    if report is None or asked:
+    if report and report.hidden and [arguments[name] for name in formats] == ["json"]:
+        return {name: value for name, value in arguments.items() if name not in formats}
+    if report is None or formats:
         return arguments
-    if "crs_format" in given:  # it only applies to text, and GDAL refuses it for JSON
+    if "crs_format" in spelled:  # it only applies to text, and GDAL refuses it for JSON
         return {**arguments, report.name: "text"}
-    reports = {"json", "text"} <= {*report.choices, *extra_formats(report)} and "output" not in given
+    reports = {"json", "text"} <= {*report.choices, *extra_formats(report)} and "output" not in spelled
     return {**arguments, report.name: "json"} if reports else arguments
 
 
@@ -117,10 +125,10 @@ def _with_format(
     catalogue: Catalogue, algorithm: Algorithm, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The same arguments with the format of a common extension that GDAL does not know."""
-    given = {spelling(name) for name in arguments}
+    names = {spelling(name) for name in arguments}
     output = arguments.get("output")
     takes = algorithm.long_names.get("output-format")
-    if takes is None or given & _FORMATS or not isinstance(output, str) or given & {"update", "append"}:
+    if takes is None or names & _FORMATS or not isinstance(output, str) or names & {"update", "append"}:
         return arguments
     driver = usual_driver(catalogue, output, algorithm.makes or algorithm.kind)
     return arguments if driver is None else {**arguments, takes.name: driver}
@@ -144,8 +152,8 @@ class ResolvedPaths:
 
     @property
     def inputs(self) -> tuple[WorkspacePath, ...]:
-        found = (one.located if isinstance(one, Source) else one for one in self._inputs)
-        return tuple(dict.fromkeys(found))
+        paths = (source.located if isinstance(source, Source) else source for source in self._inputs)
+        return tuple(dict.fromkeys(paths))
 
     def outputs(self) -> tuple[Output, ...]:
         """Outputs that can be published together. Raises ToolError if they are in several workspaces or have the same
@@ -176,19 +184,19 @@ class ResolvedPaths:
         if argument.role is not Role.INPUT:
             return _PENDING
         if lists and text.startswith("/vsi"):  # a file inside an archive
-            found = self._source(text)
-            self._inputs.append(found)
-            return found.name
+            source = self._source(text)
+            self._inputs.append(source)
+            return source.name
         if recursive or argument.rule.form == "recursive folder":
             located = self.context.paths.tree(text)
             self._inputs.append(located)
             self.named.append((argument.name, located))
             return str(located)
-        found = self._source(text)
-        self._inputs.append(found)
-        if found.is_plain:  # for a part of a file, the file's own header does not apply
-            self.named.append((argument.name, found.located))
-        return found.name
+        source = self._source(text)
+        self._inputs.append(source)
+        if source.is_plain:  # for a part of a file, the file's own header does not apply
+            self.named.append((argument.name, source.located))
+        return source.name
 
     def _source(self, text: str) -> Source:
         if text not in self._sources:

@@ -28,16 +28,16 @@ def allowing(tool: Tool) -> Tool:
         return tool
 
     def schema() -> dict[str, Any]:
-        given = dict(tool.schema())
-        return {**given, "properties": {**given.get("properties", {}), ALLOW: _SCHEMA}}
+        own = dict(tool.schema())
+        return {**own, "properties": {**own.get("properties", {}), ALLOW: _SCHEMA}}
 
     def draft(arguments: Mapping[str, Any], context: Any) -> Draft | ImmediateResult:
         rest, allowed = _taken(arguments)
         if isinstance(rest.get("arguments"), Mapping):
             rest["arguments"], more = _taken(rest["arguments"])
             allowed |= more
-        made = tool.draft(rest, context)
-        return replace(made, allows=allowed) if allowed and isinstance(made, Draft) else made
+        drafted = tool.draft(rest, context)
+        return replace(drafted, allows=allowed) if allowed and isinstance(drafted, Draft) else drafted
 
     # other tools rarely need it, for example for a creation option that changes the CRS: the refusal names it
     shown = tool.like in _REFUSED or tool.name in _WRITERS
@@ -46,7 +46,7 @@ def allowing(tool: Tool) -> Tool:
 
 def _taken(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
     rest = dict(arguments)
-    given = rest.pop(ALLOW, [])
-    if not isinstance(given, list) or any(one not in CODES for one in given):
+    codes = rest.pop(ALLOW, [])
+    if not isinstance(codes, list) or any(code not in CODES for code in codes):
         raise ArgumentRefused("`allow` is a list of codes of checks.", f"There are: {', '.join(CODES)}.")
-    return rest, frozenset(given)
+    return rest, frozenset(codes)

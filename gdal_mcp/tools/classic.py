@@ -80,30 +80,30 @@ def _dataset(  # noqa: PLR0913 - what sets the programs apart
     return driver, _output(context, path, sources, ending, update=update)
 
 
-def _options(*given: tuple[str, Any]) -> tuple[str, ...]:
+def _options(*switches: tuple[str, Any]) -> tuple[str, ...]:
     """Switches with their values, texts or lists of texts. True is a switch without a value; None and False leave it
     out.
     """
     words: list[str] = []
-    for switch, value in given:
+    for switch, value in switches:
         if value is not None and value is not False:
             words += [switch, *([] if value is True else [value] if isinstance(value, str) else value)]
     return tuple(words)
 
 
 def _run(
-    program: str, options: tuple[str, ...], sources: Sequence[WorkspacePath], output: Output, **alike: Any
+    program: str, options: tuple[str, ...], sources: Sequence[WorkspacePath], output: Output, **similar: Any
 ) -> Draft:
     """Drafts the program with these options, from the sources to the output.
 
-    `alike` has arguments of the most similar algorithm, for checks before the run; None leaves one out.
+    `similar` has arguments of the most similar algorithm, for checks before the run; None leaves one out.
     """
     arguments = {
         name.replace("_", "-"): tuple(
-            "true" if one is True else str(one)
-            for one in (value if isinstance(value, list | tuple) else [value])
+            "true" if part is True else str(part)
+            for part in (value if isinstance(value, list | tuple) else [value])
         )
-        for name, value in alike.items()
+        for name, value in similar.items()
         if value is not None
     }
     command = Command(program, options, tuple(map(str, sources)), output.inside, program == "gdalbuildvrt")
@@ -179,8 +179,8 @@ def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
         ("-r", arguments.resample_alg),
     )
     window = arguments.projwin and [arguments.projwin[index] for index in (0, 3, 2, 1)]
-    alike = {"band": arguments.bands, "bbox": window, "resampling": arguments.resample_alg}
-    return _run("gdal_translate", options, [source], output, output_format=driver, **alike)
+    similar = {"band": arguments.bands, "bbox": window, "resampling": arguments.resample_alg}
+    return _run("gdal_translate", options, [source], output, output_format=driver, **similar)
 
 
 class WarpArguments(ClassicArguments):
@@ -205,8 +205,11 @@ def _warp(arguments: WarpArguments, context: DraftContext) -> Draft:
         ("-r", "near" if arguments.r == "nearest" else arguments.r),
         ("-overwrite", arguments.overwrite),
     )
-    alike = {"output_crs": arguments.t_srs, "resampling": "nearest" if arguments.r == "near" else arguments.r}
-    return _run("gdalwarp", options, sources, output, output_format=driver, **alike)
+    similar = {
+        "output_crs": arguments.t_srs,
+        "resampling": "nearest" if arguments.r == "near" else arguments.r,
+    }
+    return _run("gdalwarp", options, sources, output, output_format=driver, **similar)
 
 
 class BuildVrtArguments(ClassicArguments):
@@ -220,8 +223,8 @@ def _buildvrt(arguments: BuildVrtArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
     output = _output(context, arguments.dst_vrt, sources, "mosaic.vrt")
     options = _options(("-resolution", arguments.resolution), ("-separate", arguments.separate))
-    alike = {"resolution": arguments.resolution, "separate": arguments.separate or None}
-    return _run("gdalbuildvrt", options, sources, output, output_format="VRT", **alike)
+    similar = {"resolution": arguments.resolution, "separate": arguments.separate or None}
+    return _run("gdalbuildvrt", options, sources, output, output_format="VRT", **similar)
 
 
 class RasterizeArguments(ClassicArguments):
@@ -242,8 +245,8 @@ def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     options = _options(
         ("-burn", burn), ("-ts", size), ("-te", extent), ("-of", driver), ("-i", arguments.invert)
     )
-    alike = {"burn": arguments.burn_value, "size": size, "extent": arguments.extent}
-    return _run("gdal_rasterize", options, [source], output, output_format=driver, **alike)
+    similar = {"burn": arguments.burn_value, "size": size, "extent": arguments.extent}
+    return _run("gdal_rasterize", options, [source], output, output_format=driver, **similar)
 
 
 class XyzArguments(ClassicArguments):

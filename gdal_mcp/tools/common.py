@@ -113,7 +113,7 @@ def gdal_command(
     if source.name.endswith("=?") or output.inside.endswith("=?"):
         raise ArgumentRefused("a name ends with =?, which asks GDAL for completions.", "Use another name.")
     binding = Context(context.catalogue, output.target.name, threads=context.paths.threads)
-    bound = bind_either([context.catalogue.algorithms[one] for one in algorithms], *given, binding)
+    bound = bind_either([context.catalogue.algorithms[name] for name in algorithms], *given, binding)
     read = [source.located]
 
     def resolve(argument: Argument, text: str) -> str:
@@ -124,9 +124,9 @@ def gdal_command(
                 "extra_args may only name inputs.",
                 "Use the tool's own output.",
             )
-        found = context.paths.source(text)
-        read.append(found.located)
-        return found.name
+        other = context.paths.source(text)
+        read.append(other.located)
+        return other.name
 
     resolved = bound.resolve(resolve)
     return Draft(
@@ -135,7 +135,7 @@ def gdal_command(
         (output,),
         work=Work(
             bound.path,
-            {one.name: one.values for one in bound.arguments},
-            (("input", source.located), *(("other", one) for one in read[1:])),
+            {argument.name: argument.values for argument in bound.arguments},
+            (("input", source.located), *(("other", located) for located in read[1:])),
         ),
     )

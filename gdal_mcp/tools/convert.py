@@ -34,13 +34,15 @@ class ConvertArguments(DatasetArguments):
 def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.input)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    given = {
+    values = {
         "output-format": arguments.output_format or usual_driver(context.catalogue, arguments.output, None),
         "creation-option": arguments.creation_options or None,
     }
     # raster or vector: found by opening the input in the container
     algorithms = ("raster convert", "vector convert")
-    return gdal_command("convert", algorithms, (given, arguments.extra_args or ()), context, (source, output))
+    return gdal_command(
+        "convert", algorithms, (values, arguments.extra_args or ()), context, (source, output)
+    )
 
 
 CONVERT = Tool(

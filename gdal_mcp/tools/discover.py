@@ -56,12 +56,12 @@ class FindCrsArguments(Arguments):
 
 def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
     picked = [
-        (one.name, one.title, one.description, one.writes)
-        for one in context.surface.callable.values()
-        if one is not GDAL_SEARCH and path_named(context.catalogue, one.name) is None
+        (tool.name, tool.title, tool.description, tool.writes)
+        for tool in context.surface.callable.values()
+        if tool is not GDAL_SEARCH and path_named(context.catalogue, tool.name) is None
     ]
-    found = search(context.catalogue, arguments.query, limit=50, picked=picked)
-    hits = [hit for hit in found if not hit.path or context.surface.permits(hit.path)]
+    results = search(context.catalogue, arguments.query, limit=50, picked=picked)
+    hits = [hit for hit in results if not hit.path or context.surface.permits(hit.path)]
     missing = absent(arguments.query)
     rows = [hit.as_dict() for hit in hits[: arguments.limit]]
     return ImmediateResult({"hits": rows} | ({"not_available": missing} if missing else {}))
@@ -78,7 +78,7 @@ def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateR
         return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
     known = describe(catalogue, algorithm_named(name, context)) if path is not None else {}
     # a hand-written tool, whose description has an example
-    told = {
+    described = {
         "tool": tool.name,
         "line": tool.description,
         "writes": tool.writes,
@@ -86,7 +86,7 @@ def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateR
         "input_schema": tool.input_schema,
         **sql_of(tool.name),
     }
-    return ImmediateResult(told | {key: known[key] for key in known.keys() & {"steps", "related"}})
+    return ImmediateResult(described | {key: known[key] for key in known.keys() & {"steps", "related"}})
 
 
 def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
@@ -107,11 +107,11 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
 
 
 def _found(answer: CallAnswer) -> dict[str, Any]:
-    found = answer.parsed if isinstance(answer.parsed, dict) else {}
-    words = {name: found[name] for name in ("unknown_words", "corrected_words") if found.get(name)}
+    report = answer.parsed if isinstance(answer.parsed, dict) else {}
+    words = {name: report[name] for name in ("unknown_words", "corrected_words") if report.get(name)}
     if words.get("unknown_words"):
         words["suggestion"] = _UNKNOWN_PLACE
-    return {"matches": found.get("matches") or [], **words}
+    return {"matches": report.get("matches") or [], **words}
 
 
 def _found_beside_a_dataset(answer: CallAnswer) -> dict[str, Any]:
@@ -143,7 +143,9 @@ FORMATS = Tool(
     description="Formats that GDAL reads and writes, or one with the options that may be set.",
     **taking(
         FormatsArguments,
-        lambda asked, context: ImmediateResult(formats(context.catalogue, asked.kind, asked.name)),
+        lambda arguments, context: ImmediateResult(
+            formats(context.catalogue, arguments.kind, arguments.name)
+        ),
     ),
     writes=False,
     runs=False,

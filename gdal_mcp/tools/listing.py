@@ -26,8 +26,8 @@ def core(catalogue: Catalogue) -> tuple[Tool, ...]:
         CONVERT,
         REPROJECT,
         *(
-            algorithm_tool(catalogue, one["algorithm"], one["shown"], one["description"])
-            for one in data_of("gdal_mcp.tools", "algorithm_tools.toml")["tool"]
+            algorithm_tool(catalogue, row["algorithm"], row["shown"], row["description"])
+            for row in data_of("gdal_mcp.tools", "algorithm_tools.toml")["tool"]
         ),
         QUERY,
         QUERY_TO_FILE,

@@ -66,14 +66,14 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
     folder = context.paths.folder(arguments.path)
     query = Query(folder, arguments.pattern, arguments.limit)
     with opened(context.paths.workspaces, folder) as top:
-        found = page(top, query, arguments.cursor)
-    if not found.to_identify:
-        return ImmediateResult(as_json(found))
+        listing = page(top, query, arguments.cursor)
+    if not listing.to_identify:
+        return ImmediateResult(as_json(listing))
     return Draft(
-        Command("identify", (), tuple(map(str, found.to_identify))),
+        Command("identify", (), tuple(map(str, listing.to_identify))),
         (),
         looked_at=(folder,),
-        printed=PrintedOutput(is_json=True, present=lambda answer: as_json(found, answer.parsed)),
+        printed=PrintedOutput(is_json=True, present=lambda answer: as_json(listing, answer.parsed)),
     )
 
 
@@ -81,10 +81,10 @@ def _kept_result(call_id: str, context: DraftContext) -> Any:
     """The stored answer of an earlier call of the same principal. Raises ToolError if it does not exist or is too
     long.
     """
-    found = store_of(context.settings).read(call_id, 0, _LONGEST, context.principal)
-    if found is not None and len(found[0]) == found[1]:
-        return json.loads(found[0])
-    problem = "is kept" if found is None else f"is short enough; read {result_uri(call_id)} in parts"
+    stored = store_of(context.settings).read(call_id, 0, _LONGEST, context.principal)
+    if stored is not None and len(stored[0]) == stored[1]:
+        return json.loads(stored[0])
+    problem = "is kept" if stored is None else f"is short enough; read {result_uri(call_id)} in parts"
     raise ToolError(
         Code.INVALID_ARGUMENT,
         Stage.VALIDATE,

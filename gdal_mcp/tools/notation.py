@@ -50,11 +50,11 @@ def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...
     if len(text) > MAX_LETTERS:
         raise ArgumentRefused(f"the pipeline is longer than {MAX_LETTERS} letters.", "Split it.")
     tokens: deque[str] = deque()
-    for found in _TOKEN.finditer(text):
-        if found["unclosed"]:
+    for match in _TOKEN.finditer(text):
+        if match["unclosed"]:
             raise ArgumentRefused("a quote in the pipeline is not closed.", 'Close every " in it.')
-        escaped = found["single"] and re.sub(r'(["\\])', r"\\\1", found["single"])
-        tokens.append(found[0] if escaped is None else f'{found["before"]}"{escaped}"')
+        escaped = match["single"] and re.sub(r'(["\\])', r"\\\1", match["single"])
+        tokens.append(match[0] if escaped is None else f'{match["before"]}"{escaped}"')
     if tokens and tokens[0] == "!":  # GDAL accepts one in front of the first step
         tokens.popleft()
     steps = _steps(tokens, names, depth=0)

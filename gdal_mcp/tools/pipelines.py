@@ -78,16 +78,16 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
     """Drafts one of GDAL's three pipeline commands, as called by gdal_read and gdal_write. Raises ToolError,
     ArgumentRefused.
     """
-    given = {name: value for name, value in arguments.items() if name != "quiet"}
-    asked = PipelineArguments.model_validate(named(PipelineArguments, given)).steps
+    without_quiet = {name: value for name, value in arguments.items() if name != "quiet"}
+    pipeline = PipelineArguments.model_validate(named(PipelineArguments, without_quiet)).steps
     names = {step.name for step in context.catalogue.steps.values()}
-    calls = parse_notation(asked, names) if isinstance(asked, str) else _from_json(asked)
+    calls = parse_notation(pipeline, names) if isinstance(pipeline, str) else _from_json(pipeline)
     _refuse_many(calls)
     readings = _agreed(path, calls, context)
     steps = readings[0]
     flat = tuple(_flattened(steps))
     paths = ResolvedPaths(context)
-    resolved = iter(paths.resolve([one.bound for one in flat]))
+    resolved = iter(paths.resolve([step.bound for step in flat]))
     # both lists have the steps in the same order
     words = _words(steps, lambda _bound: render(next(resolved)))
     outputs = paths.outputs()
@@ -106,8 +106,8 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
 
 def _algorithms(readings: Sequence[Sequence[BoundStep]]) -> tuple[str, ...]:
     """All algorithms that may run. GDAL chooses the reading after it has opened the data."""
-    found = (one.step.algorithm.path for reading in readings for one in _flattened(reading))
-    return tuple(dict.fromkeys(found))
+    paths = (step.step.algorithm.path for reading in readings for step in _flattened(reading))
+    return tuple(dict.fromkeys(paths))
 
 
 def _refuse_many(calls: Sequence[StepCall]) -> None:
@@ -127,14 +127,14 @@ def _refuse_many(calls: Sequence[StepCall]) -> None:
 def _from_json(steps: Sequence[StepArguments], depth: int = 0) -> tuple[StepCall, ...]:
     if depth > MAX_DEPTH:
         raise ArgumentRefused("the pipeline is nested too deeply.", f"Nest at most {MAX_DEPTH} times.")
-    return tuple(_step_from_json(one, depth + 1) for one in steps)
+    return tuple(_step_from_json(step, depth + 1) for step in steps)
 
 
-def _step_from_json(one: StepArguments, depth: int) -> StepCall:
+def _step_from_json(step: StepArguments, depth: int) -> StepCall:
     """An argument whose value is `{"steps": [...]}`, or a list of them, reads the result of that pipeline."""
     plain: dict[str, Any] = {}
-    branches = [("", _from_json(branch, depth)) for branch in one.branches or ()]
-    for name, value in one.arguments.items():
+    branches = [("", _from_json(branch, depth)) for branch in step.branches or ()]
+    for name, value in step.arguments.items():
         values = value if isinstance(value, list) else [value]
         if not any(isinstance(part, Mapping) and "steps" in part for part in values):
             plain[name] = value
@@ -144,7 +144,7 @@ def _step_from_json(one: StepArguments, depth: int) -> StepCall:
             raise ArgumentRefused("a nested pipeline is a list of steps.", 'Give {"steps": [{"step": ...}]}.')
         branches += [(name, _from_json(steps, depth)) for steps in inner if not isinstance(steps, str)]
     places, nested = zip(*branches, strict=True) if branches else ((), ())
-    return StepCall(one.step, (), plain, nested, places)
+    return StepCall(step.step, (), plain, nested, places)
 
 
 def _agreed(
@@ -161,7 +161,11 @@ def _agreed(
         readings = _extended(path, readings, call, context, takes)
     # with paths as the client wrote them: equal for readings that are written alike
     written = {
-        tuple(_words(reading, lambda bound: (f"{one.name}={one.values}" for one in bound.arguments)))
+        tuple(
+            _words(
+                reading, lambda bound: (f"{argument.name}={argument.values}" for argument in bound.arguments)
+            )
+        )
         for reading in readings
     }
     if len(written) > 1:
@@ -169,7 +173,9 @@ def _agreed(
             "the pipeline means one thing for rasters and another for vectors.",
             "Run it as `raster pipeline` or `vector pipeline` with gdal_write.",
         )
-    without = next((one for one in _algorithms(readings) if not context.surface.permits(one)), None)
+    without = next(
+        (algorithm for algorithm in _algorithms(readings) if not context.surface.permits(algorithm)), None
+    )
     if without is not None:
         raise excluded(without, _INSTEAD)
     return readings
@@ -179,7 +185,7 @@ def _extended(
     path: str, readings: list[tuple[BoundStep, ...]], call: StepCall, context: DraftContext, takes: str | None
 ) -> list[tuple[BoundStep, ...]]:
     """Every reading extended by each reading of one more step. Raises the first refusal if there is none."""
-    found: list[tuple[BoundStep, ...]] = []
+    extended: list[tuple[BoundStep, ...]] = []
     refusals: list[ArgumentRefused] = []
     variants = _variants(path, call.name, context)
     for reading in readings:
@@ -188,11 +194,11 @@ def _extended(
             if step.takes != flowing and not (flowing is None and step.takes is None):
                 continue
             try:
-                found.append((*reading, _bound(path, step, call, context)))
+                extended.append((*reading, _bound(path, step, call, context)))
             except ArgumentRefused as error:
                 refusals.append(error)
-    if found:
-        return found
+    if extended:
+        return extended
     if refusals:
         raise refusals[0]
     if not readings[0] and takes is None:
@@ -210,24 +216,26 @@ def _extended(
 
 def _variants(path: str, name: str, context: DraftContext) -> list[PipelineStep]:
     plain = spelling(name)
-    found = [
+    variants = [
         step
         for step in context.catalogue.steps.values()
         if spelling(step.name) == plain and path in step.pipelines
     ]
-    if not found:
+    if not variants:
         raise ArgumentRefused(
             f"{name[:60]!r} is no step of `gdal {path}`.", "gdal_describe of the pipeline lists its steps."
         )
-    if not any(context.surface.permits(step.algorithm.path) for step in found):
-        raise excluded(found[0].algorithm.path, _INSTEAD)
-    return found
+    if not any(context.surface.permits(step.algorithm.path) for step in variants):
+        raise excluded(variants[0].algorithm.path, _INSTEAD)
+    return variants
 
 
 def _bound(path: str, step: PipelineStep, call: StepCall, context: DraftContext) -> BoundStep:
     algorithm = step.algorithm
     own = [branch for branch, place in zip(call.branches, call.places, strict=True) if not place]
-    branches = tuple(_agreed(path, one, context, takes=step.gives)[0] for one in own if call.name == _TEE)
+    branches = tuple(
+        _agreed(path, branch, context, takes=step.gives)[0] for branch in own if call.name == _TEE
+    )
     if call.name == _TEE and not branches:
         raise ArgumentRefused(
             "tee has no branch.", 'Give "branches": lists of steps, or `tee [ write x.tif ]`.'
@@ -240,9 +248,9 @@ def _bound(path: str, step: PipelineStep, call: StepCall, context: DraftContext)
     binding = replace(binding_context(context), taken=frozenset(names))
     bound = bind(algorithm, call.given, binding, call.words)
     twice = [
-        one
-        for one in names
-        if bound.get(one) or (names.count(one) > 1 and not algorithm.long_names[one].is_list)
+        name
+        for name in names
+        if bound.get(name) or (names.count(name) > 1 and not algorithm.long_names[name].is_list)
     ]
     if twice:
         raise ArgumentRefused(f"--{twice[0]} is given twice.", "Give it once, as a file or as a pipeline.")
@@ -256,7 +264,11 @@ def _nested(algorithm: Algorithm, call: StepCall) -> Iterator[tuple[Argument, tu
     for branch, place in zip(call.branches, call.places, strict=True):
         if not place and call.name == _TEE:
             continue
-        places = (one for one in algorithm.arguments if one.positional and one.role is Role.INPUT)
+        places = (
+            argument
+            for argument in algorithm.arguments
+            if argument.positional and argument.role is Role.INPUT
+        )
         argument = find_argument(algorithm, place.replace("_", "-")) if place else next(places, None)
         if argument is None or argument.role is not Role.INPUT or argument.rule.form not in _NESTING:
             raise ArgumentRefused(
@@ -281,9 +293,9 @@ def _read_from(
 
 
 def _flattened(steps: Sequence[BoundStep]) -> Iterator[BoundStep]:
-    for one in steps:
-        yield one
-        for inner in (*(steps for _, steps in one.nested), *one.branches):
+    for step in steps:
+        yield step
+        for inner in (*(steps for _, steps in step.nested), *step.branches):
             yield from _flattened(inner)
 
 
@@ -291,25 +303,25 @@ def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
     """Each way from a step that reads data to a step where it ends, with their arguments. The pipeline itself comes
     last.
     """
-    for one in steps:
-        for _, inner in one.nested:
+    for step in steps:
+        for _, inner in step.nested:
             yield from _chains(inner)
-        for branch in one.branches:
+        for branch in step.branches:
             yield from _chains(branch, before)
-        before = (*before, AlgorithmStep(one.step.algorithm.path, _said([one])))
+        before = (*before, AlgorithmStep(step.step.algorithm.path, _said([step])))
     yield before
 
 
-def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -> Iterator[str]:
-    """The words of the command line. `said` has the words of a step's arguments, in the order of `_flattened`."""
-    for number, one in enumerate(steps):
+def _words(steps: Sequence[BoundStep], words_of: Callable[[Bound], Iterable[str]]) -> Iterator[str]:
+    """The words of the command line. `words_of` has the words of a step's arguments, in the order of `_flattened`."""
+    for number, step in enumerate(steps):
         if number:
             yield "!"
-        yield from one.step.name.split(" ")
-        yield from said(one.bound)
-        for name, inner in (*one.nested, *(("", branch) for branch in one.branches)):
+        yield from step.step.name.split(" ")
+        yield from words_of(step.bound)
+        for name, inner in (*step.nested, *(("", branch) for branch in step.branches)):
             yield from (f"--{name}", "[") if name else ("[",)
-            yield from _words(inner, said)
+            yield from _words(inner, words_of)
             yield "]"
 
 
@@ -317,8 +329,8 @@ def _said(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:
     """The arguments of all steps by name. Values from several steps are joined in order."""
     values: dict[str, list[str]] = {}
     for step in steps:
-        for one in step.bound.arguments:
-            values.setdefault(one.name, []).extend(one.values)
+        for argument in step.bound.arguments:
+            values.setdefault(argument.name, []).extend(argument.values)
     return {name: tuple(values[name]) for name in sorted(values)}
 
 

@@ -62,13 +62,13 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     algorithm_named(SQL, context)  # raises if `vector sql` is excluded
     check_allowed(context.settings.allow_sql, "sql")
     sql = check_statement(arguments.sql, "sql")
-    given = _aliases(arguments.inputs)
-    sources = [context.paths.source(path) for path in given.values()]
-    tables = [[alias, one.name] for alias, one in zip(given, sources, strict=True)]
+    paths = _aliases(arguments.inputs)
+    sources = [context.paths.source(path) for path in paths.values()]
+    tables = [[alias, source.name] for alias, source in zip(paths, sources, strict=True)]
     extra: dict[str, Any] = {"sql": sql, "tables": tables, "geometry": arguments.geometry, "form": None}
     outputs: tuple[Output, ...] = ()
     sql_arguments = {"sql": (sql,), "dialect": ("SQLITE",)}
-    if any(one.name.lower().endswith((".csv", ".tsv")) for one in sources):
+    if any(source.name.lower().endswith((".csv", ".tsv")) for source in sources):
         # the names under which the container opens them
         sql_arguments["open-option"] = ("AUTODETECT_TYPE=YES",)
     if isinstance(arguments, QueryToFileArguments):
@@ -85,20 +85,22 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     words = (f"--sql={sql}", *(f"{alias}={name}" for alias, name in tables))
     return Draft(
         Command("query", words, output=outputs[0].inside if outputs else None, extra=extra),
-        tuple(one.located for one in sources),
+        tuple(source.located for source in sources),
         outputs,
-        work=Work(SQL, sql_arguments, tuple(("input", one.located) for one in sources if one.is_plain)),
+        work=Work(
+            SQL, sql_arguments, tuple(("input", source.located) for source in sources if source.is_plain)
+        ),
         printed=PrintedOutput(is_json=True),
     )
 
 
 def draft_rows(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """Drafts `vector sql` without an output as a query, so that its rows are in the answer. Raises ArgumentRefused."""
-    given = {spelling(name): value for name, value in arguments.items()}
-    sql, inputs = given.pop("sql", ""), given.pop("input", None)
+    values = {spelling(name): value for name, value in arguments.items()}
+    sql, inputs = values.pop("sql", ""), values.pop("input", None)
     sql = sql[0] if isinstance(sql, list) and len(sql) == 1 else sql
     inputs = [inputs] if isinstance(inputs, str) else inputs
-    if str(given.pop("dialect", "SQLITE")).upper() != "SQLITE" or given:
+    if str(values.pop("dialect", "SQLITE")).upper() != "SQLITE" or values:
         raise ArgumentRefused(
             "`vector sql` without an output takes only inputs and one statement in the SQLITE dialect.",
             "Set output, or use `query`.",
@@ -116,16 +118,16 @@ def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
                 "Use letters, digits and _.",
             )
         return inputs
-    made: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for path in inputs:
         stem = re.sub(r"[^A-Za-z0-9_]", "_", path.rpartition("/")[2].partition(".")[0])[:40]
         stem = alias = stem if _ALIAS.fullmatch(stem) else f"_{stem}"
         number = 1
-        while alias.lower() in {one.lower() for one in made}:
+        while alias.lower() in {known.lower() for known in paths}:
             number += 1
             alias = f"{stem}_{number}"
-        made[alias] = path
-    return made
+        paths[alias] = path
+    return paths
 
 
 def _form(output: str, named: str | None, context: DraftContext) -> str:
@@ -168,7 +170,7 @@ def _facts(answer: CallAnswer) -> Mapping[str, Any]:
         key: value for key, value in counted.items() if type(value) is int and (value or key == "row_count")
     }
     if units := kept(_UNITS, {"units": parsed.get("units")}).get("units"):
-        facts["units"] = [one for one in units if one]
+        facts["units"] = [unit for unit in units if unit]
     return {**facts, "more": parsed.get("more") is True} if isinstance(rows, list) else facts
 
 

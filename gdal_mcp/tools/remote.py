@@ -42,16 +42,16 @@ class RemoteListArguments(Arguments):
 def _stac_search(arguments: StacSearchArguments, context: DraftContext) -> ImmediateResult:
     gateway = _gateway(context)
     api = gateway.address(arguments.api, context.principal)
-    asked = arguments.model_dump(include={"bbox", "datetime", "collections", "query"}, exclude_none=True)
+    query = arguments.model_dump(include={"bbox", "datetime", "collections", "query"}, exclude_none=True)
 
     def ask(meter: Meter) -> Mapping[str, Any]:
-        items = search(gateway, meter, api, asked, arguments.limit)
-        found = (address for _, addresses in items for address in addresses)
+        items = search(gateway, meter, api, query, arguments.limit)
+        assets = (address for _, addresses in items for address in addresses)
         return {
             "count": len(items),
             "remote": {"host": api.host, "requests": meter.requests, "bytes": meter.read},
             UNTRUSTED: clean_value({"items": [item for item, _ in items]}),
-            **_next(found, "Describes an asset that was found."),
+            **_next(assets, "Describes an asset that was found."),
         }
 
     return ImmediateResult(ask=ask, addresses=(api,))
@@ -69,13 +69,13 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
             | ({"folder": True} if row.is_folder else {"size": row.size, "modified": row.modified})
             for row, _ in shown
         ]
-        found = (address for row, address in shown if usual_name(row.name).endswith(_DATA))
+        datasets = (address for row, address in shown if usual_name(row.name).endswith(_DATA))
         return {
             "count": len(shown),
             "more": len(rows) > len(shown),
             "remote": {"host": folder.host, "requests": meter.requests, "bytes": meter.read},
             UNTRUSTED: clean_value({"entries": entries}),
-            **_next(found, "Describes one of what is listed."),
+            **_next(datasets, "Describes one of what is listed."),
         }
 
     return ImmediateResult(ask=ask, addresses=(folder,))
@@ -90,7 +90,7 @@ def _gateway(context: DraftContext) -> RemoteGateway:
 
 def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]:
     """Only addresses that were parsed and are allowed, in their canonical spelling."""
-    known = list(dict.fromkeys(str(one) for one in addresses if one is not None))[:_NEXT]
+    known = list(dict.fromkeys(str(address) for address in addresses if address is not None))[:_NEXT]
     rows = [{"tool": "info", "reason": reason, "arguments": {"path": text}} for text in known]
     return {"next": rows} if rows else {}
 

@@ -43,12 +43,12 @@ def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: Draf
         return draft_algorithm(algorithm, arguments, context)
     # the host copies, renames, moves and deletes files; GDAL only examines them
     bound = bind(algorithm, arguments, binding_context(context))
-    given = {one.name: one.values for one in bound.arguments}
-    work = plan_operation(algorithm.path, given, context.paths)
+    values = {argument.name: argument.values for argument in bound.arguments}
+    work = plan_operation(algorithm.path, values, context.paths)
     if any(word.endswith("=?") for word in work.command.options):
         raise ArgumentRefused("a name ends with =?, which asks GDAL for completions.", "Use another name.")
     always_asked = algorithm.path in ALWAYS_ASKED or bool(work.files.removes)
-    return replace(work, work=Work(algorithm.path, given), review=Review(always_asked))
+    return replace(work, work=Work(algorithm.path, values), review=Review(always_asked))
 
 
 class RunArguments(Arguments):
@@ -113,17 +113,17 @@ def algorithm_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], de
         complete = full.schema()
         properties = {}
         for name, text in shown.items():
-            said = {**complete["properties"][name], "description": text}
-            properties[name] = {key: value for key, value in said.items() if value != ""}
+            described = {**complete["properties"][name], "description": text}
+            properties[name] = {key: value for key, value in described.items() if value != ""}
         properties[OPTIONS] = {"type": "object", "description": "Other arguments (see gdal_describe)"}
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}
 
     def draft(arguments: Mapping[str, Any], context: DraftContext) -> Any:
-        more = arguments.get(OPTIONS, {})
-        if not isinstance(more, Mapping):
+        options = arguments.get(OPTIONS, {})
+        if not isinstance(options, Mapping):
             raise ArgumentRefused("`options` is no object.", 'Give its arguments by name: {"NAME": VALUE}.')
         merged = {key: value for key, value in arguments.items() if key != OPTIONS}
-        return full.draft({**more, **merged}, context)
+        return full.draft({**options, **merged}, context)
 
     return replace(full, description=description, schema=schema, draft=draft)

@@ -190,12 +190,12 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "remote": bool(draft.addresses),
         "outputs": [
             {
-                "path": one.inside,
-                "kind": one.kind,
-                "replaces": str(one.replaces[0]) if one.replaces else None,
-                "updates": one.update,
+                "path": output.inside,
+                "kind": output.kind,
+                "replaces": str(output.replaces[0]) if output.replaces else None,
+                "updates": output.update,
             }
-            for one in draft.outputs
+            for output in draft.outputs
         ],
         "expected": expected(draft),
         "statement": statement(draft),
@@ -212,8 +212,8 @@ def _explain(catalogue: Catalogue, draft: Draft, final: Mapping[str, Any]) -> To
     """Explains an input in a format that this image lacks. GDAL only reports that it does not recognize it."""
     heads = final.get("heads")
     rows = zip(draft.inputs, heads if isinstance(heads, list) else (), strict=False)
-    found = (absent_format(catalogue, located.name, {"head": head}) for located, head in rows)
-    return next((one for one in found if one is not None), None)
+    errors = (absent_format(catalogue, located.name, {"head": head}) for located, head in rows)
+    return next((error for error in errors if error is not None), None)
 
 
 def _next_calls(
@@ -230,10 +230,10 @@ def _next_calls(
     rows = []
     inputs = [label(located) for name, located in draft.work.named or () if name == "input"]
     for step in next_steps(draft.work.algorithm, outputs, inputs, served):
-        tool, given = tool_name(step.algorithm), dict(step.arguments)
+        tool, arguments = tool_name(step.algorithm), dict(step.arguments)
         if tool not in surface.callable:
             tool = "gdal_write" if may_write(catalogue.algorithms[step.algorithm]) else "gdal_read"
-            given = {"algorithm": step.algorithm, "arguments": given}
+            arguments = {"algorithm": step.algorithm, "arguments": arguments}
         if tool in surface.callable:
-            rows.append({"tool": tool, "reason": step.reason, "arguments": given})
+            rows.append({"tool": tool, "reason": step.reason, "arguments": arguments})
     return rows

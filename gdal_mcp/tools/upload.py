@@ -30,8 +30,8 @@ def _draft(arguments: UploadArguments, context: DraftContext) -> Draft:
             f"{output.target.name} is a folder.",
             "Send the file to a name of its own.",
         )
-    told = (f"--bytes={arguments.bytes}", f"--sha256={arguments.sha256}")
-    command = Command("identify", told, (output.inside,))
+    options = (f"--bytes={arguments.bytes}", f"--sha256={arguments.sha256}")
+    command = Command("identify", options, (output.inside,))
     return Draft(command, (), (output,), printed=PrintedOutput(is_json=True, verify=_require_driver))
 
 

@@ -33,7 +33,7 @@ class ValidateArguments(Arguments):
 def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | ImmediateResult:
     tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
-        near = nearest_tool(arguments.tool, {spelling(one): one for one in context.surface.callable})
+        near = nearest_tool(arguments.tool, {spelling(name): name for name in context.surface.callable})
         meant = f"Did you mean `{near}`? " if near else ""
         fix = f"{meant}Name a tool of tools/list."
         raise ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", fix)
@@ -58,11 +58,11 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
 
 
 def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
-    seen = context.preflight.look(draft)
+    report = context.preflight.look(draft)
     effect = effect_of(draft)
     verdict = context.verdict(tool, draft)
     answer: dict[str, Any] = {
-        "valid": seen.violation is None and not seen.refusals,
+        "valid": report.violation is None and not report.refusals,
         "argv": list(draft.command.argv),
         "effect": str(effect),
         "needs_approval": not isinstance(verdict, Allow | Deny),
@@ -73,20 +73,20 @@ def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         **({"remote": remote} if (remote := by_host(draft.inputs, context.preflight.size_of)) else {}),
     }
     if context.settings.mount_scope == "inputs":
-        answer["mounts"] = [f"{one}:ro" for one in places(draft)]
+        answer["mounts"] = [f"{place}:ro" for place in places(draft)]
     if effect is not Effect.READ:
         answer |= _written(draft)
-        before = [kind for one in draft.outputs[:1] if (kind := context.preflight.kind_of(one.target))]
+        before = [kind for output in draft.outputs[:1] if (kind := context.preflight.kind_of(output.target))]
         after = context.preflight.becomes(draft)
         answer |= {"before": before[0]} if before else {}
         answer |= {"after": after} if after else {}
-    answer |= seen.facts
-    answer["checks"] = [one.as_dict() for one in seen.findings]
-    if seen.estimate is not None:
-        answer["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
-    if seen.violation is not None:
+    answer |= report.facts
+    answer["checks"] = [finding.as_dict() for finding in report.findings]
+    if report.estimate is not None:
+        answer["estimate"] = {**report.estimate.figures, "basis": report.estimate.basis}
+    if report.violation is not None:
         parts = ("message", "suggestion", "number", "limit", "setting")
-        answer["exceeds"] = {name: getattr(seen.violation, name) for name in parts}
+        answer["exceeds"] = {name: getattr(report.violation, name) for name in parts}
     return answer
 
 
@@ -97,9 +97,11 @@ def _written(draft: Draft) -> dict[str, Any]:
         "replaces": [str(old) for output in draft.outputs for old in (*output.replaces, *output.shared)],
     }
     if draft.files.transfers:
-        answer["moves"] = [{"from": str(one.source), "to": str(one.target)} for one in draft.files.transfers]
+        answer["moves"] = [
+            {"from": str(transfer.source), "to": str(transfer.target)} for transfer in draft.files.transfers
+        ]
     if draft.files.removes:
-        answer["removes"] = [str(one) for one in draft.files.removes]
+        answer["removes"] = [str(removed) for removed in draft.files.removes]
     return answer
 
 

@@ -77,8 +77,8 @@ class ConsoleAuth:
     async def enter(self, request: Request) -> ConsoleSession:
         """A session for a valid login token or token. Raises Refused."""
         with self.throttle.slot():
-            given = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
-        ticket, token = given.get("ticket"), given.get("token")
+            body = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
+        ticket, token = body.get("ticket"), body.get("token")
         if isinstance(ticket, str):
             if self.tickets.take(ticket):
                 return self.sessions.open(self.local, None)
@@ -118,16 +118,16 @@ class ConsoleAuth:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "It must be JSON.")
         try:
-            given = parse_json(await whole_body(request.receive, most, BODY_SECONDS) or b"{}", _BODY_VALUES)
+            body = parse_json(await whole_body(request.receive, most, BODY_SECONDS) or b"{}", _BODY_VALUES)
         except TooLarge:
             raise Refused(413, "That is too long.") from None
         except (TooSlow, ClientDisconnect):
             raise Refused(408, "The request did not arrive in time.") from None
         except (ValueError, RecursionError):
             raise Refused(400, "It is not JSON.") from None
-        if not isinstance(given, dict):
+        if not isinstance(body, dict):
             raise Refused(400, "It is not a JSON object.")
-        return given
+        return body
 
     def _session(self, request: Request) -> ConsoleSession | None:
         key = request.headers.get(KEY_HEADER)
@@ -135,10 +135,10 @@ class ConsoleAuth:
 
     async def _owner(self, token: str) -> Principal | None:
         """The owner of a token. Raises Refused for a valid token without read access."""
-        found = await self.verify(token) if self.verify is not None and token else None
-        if found is not None and not found.holds(READ):
+        principal = await self.verify(token) if self.verify is not None and token else None
+        if principal is not None and not principal.holds(READ):
             raise Refused(403, f"That token lacks the scope {READ}, which the console needs.")
-        return found
+        return principal
 
     def _require_own_page(self, request: Request) -> None:
         origin = request.headers.get("origin")

@@ -31,8 +31,8 @@ class Browse:
 
     async def rows(self, viewer: Viewer, path: str | None, cursor: str | None) -> dict[str, Any]:
         """A page of the entries of a folder. Raises Refused."""
-        given = {"path": path or ".", "limit": ROWS, **({"cursor": cursor} if cursor else {})}
-        reply = await call_unasked(self.app, viewer.principal, "list_workspace", given)
+        arguments = {"path": path or ".", "limit": ROWS, **({"cursor": cursor} if cursor else {})}
+        reply = await call_unasked(self.app, viewer.principal, "list_workspace", arguments)
         if reply is None:
             raise Refused(403, "The policy asks a person before files are listed.")
         if reply.error is not None:

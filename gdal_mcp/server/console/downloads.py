@@ -35,8 +35,8 @@ class Links:
 
     def new(self, viewer: Viewer, number: int) -> str:
         now = time.monotonic()
-        self._open = {name: one for name, one in self._open.items() if one[2] > now}
-        if sum(whose.name == viewer.name for whose, *_ in self._open.values()) >= _MOST:
+        self._open = {name: download for name, download in self._open.items() if download[2] > now}
+        if sum(owner.name == viewer.name for owner, *_ in self._open.values()) >= _MOST:
             raise Refused(429, "Too many downloads at once. Try again in a minute.")
         name = secrets.token_urlsafe(32)
         self._open[name] = (viewer, number, now + SECONDS)

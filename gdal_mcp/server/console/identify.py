@@ -57,18 +57,20 @@ class Identify:
         return {"position": degrees, "bands": _bands(reply)}
 
     async def _read(self, artifact: Artifact, viewer: Viewer, position: list[float]) -> Reply | None:
-        given = {"input": artifact.path, "position": position, "position_crs": "EPSG:4326"}
-        arguments = {"algorithm": "raster pixel-info", "arguments": given}
+        algorithm_arguments = {"input": artifact.path, "position": position, "position_crs": "EPSG:4326"}
+        arguments = {"algorithm": "raster pixel-info", "arguments": algorithm_arguments}
         return await call_unasked(self.app, viewer.principal, "gdal_read", arguments)
 
 
 def _degrees(position: object) -> list[float]:
     """Raises Refused."""
     numbers = position if isinstance(position, list) else []
-    degrees = [float(one) for one in numbers if isinstance(one, int | float) and math.isfinite(one)]
+    degrees = [
+        float(number) for number in numbers if isinstance(number, int | float) and math.isfinite(number)
+    ]
     if len(numbers) != len(LIMITS) or len(degrees) != len(LIMITS):
         raise Refused(400, "`position` is a longitude and a latitude in degrees.")
-    if any(abs(one) > limit for one, limit in zip(degrees, LIMITS, strict=True)):
+    if any(abs(degree) > limit for degree, limit in zip(degrees, LIMITS, strict=True)):
         raise Refused(400, "`position` lies outside the world.")
     return degrees
 
@@ -77,6 +79,6 @@ def _bands(reply: Reply) -> list[dict[str, Any]]:
     """Number and value of each band, from the GeoJSON that the algorithm prints. Raises Refused for a place without pixels."""
     (feature,) = reply.result[UNTRUSTED]["report"]["features"]
     rows = feature["properties"]["bands"]
-    if not all("unscaled_value" in one for one in rows):
+    if not all("unscaled_value" in band for band in rows):
         raise Refused(404, "No value at this position.")
-    return [{"band": one["band_number"], "value": one["unscaled_value"]} for one in rows]
+    return [{"band": band["band_number"], "value": band["unscaled_value"]} for band in rows]

@@ -44,17 +44,23 @@ class Snapshot:
     running: tuple[RunningCall, ...] = ()
 
     def questions(self, viewer: Viewer) -> dict[str, Any]:
-        pending = [one for one in self.pending if viewer.sees_question(one.principal)]
-        decided = [one for one in self.decided if viewer.sees_question(one.principal)]
+        pending = [approval for approval in self.pending if viewer.sees_question(approval.principal)]
+        decided = [approval for approval in self.decided if viewer.sees_question(approval.principal)]
         return {
-            "pending": [serializers.question(one, viewer) for one in pending],
-            "decided": [serializers.decision(one) for one in decided],
+            "pending": [serializers.question(approval, viewer) for approval in pending],
+            "decided": [serializers.decision(approval) for approval in decided],
         }
 
     def calls(self, viewer: Viewer) -> dict[str, Any]:
-        asked = {one.call_id: one.id for one in self.pending if viewer.sees_question(one.principal)}
-        mine = [one for one in self.running if viewer.can_manage(one.principal)]
-        return {"running": [serializers.running(one, viewer, asked.get(one.call_id)) for one in mine]}
+        question_ids = {
+            approval.call_id: approval.id
+            for approval in self.pending
+            if viewer.sees_question(approval.principal)
+        }
+        mine = [call for call in self.running if viewer.can_manage(call.principal)]
+        return {
+            "running": [serializers.running(call, viewer, question_ids.get(call.call_id)) for call in mine]
+        }
 
 
 @dataclass(slots=True)

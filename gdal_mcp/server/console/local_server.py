@@ -43,15 +43,15 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
     origins = [f"http://{host}" for host in hosts]
     limit = RequestLimit(_REQUESTS, _REQUESTS)
-    found = advertisement(app, url)
-    console = build_console(app, found, origins, None)
+    advert = advertisement(app, url)
+    console = build_console(app, advert, origins, None)
     page = Starlette(
         routes=[Route("/", RedirectResponse(f"{PATH}/", 307), methods=["GET"]), *console.routes()]
     )
 
     def started() -> None:
         try:
-            runtime_file.put(state, found)
+            runtime_file.put(state, advert)
         except OSError as error:  # nobody can sign in; calls go on
             _log.warning("console_not_advertised", reason=str(error))
         opened(url)

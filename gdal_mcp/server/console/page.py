@@ -41,7 +41,7 @@ class GuardedRoute:
             await send(message)
 
         # without `app`, an unknown path is answered here and not by an application around this one
-        inside = {name: one for name, one in scope.items() if name != "app"}
+        inside = {name: value for name, value in scope.items() if name != "app"}
         # none of our addresses is that long, and the router fails at a number of more than 4300 digits
         app = self.app if len(scope["path"]) < 1000 else Response("There is no such page.\n", 404)
         await app(inside, receive, guarded)

@@ -75,10 +75,10 @@ class Pictures:
         opened.close()
 
         def again() -> Opened:
-            found = open_input(path, workspaces)
-            if found.artifact == opened.artifact:
-                return found
-            found.close()
+            reopened = open_input(path, workspaces)
+            if reopened.artifact == opened.artifact:
+                return reopened
+            reopened.close()
             raise Gone("it was changed")
 
         return await self._drawn(opened.artifact, viewer, again, UNLISTED)
@@ -101,13 +101,13 @@ class Pictures:
             except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
-                made = await self._made(artifact, viewer, key, operation)
+                drawing = await self._made(artifact, viewer, key, operation)
                 same = await anyio.to_thread.run_sync(opened.is_in_place)
             finally:
                 opened.close()
-            if made is None or not same:
+            if drawing is None or not same:
                 return None
-            picture, legend = made
+            picture, legend = drawing
             await anyio.to_thread.run_sync(_store, path.with_suffix(".json"), legend)
             await anyio.to_thread.run_sync(_store, path, picture)
             return picture
@@ -149,8 +149,10 @@ def open_input(path: str, workspaces: Workspaces) -> Opened:
             raise Gone("it cannot be opened") from error
         fingerprint = Fingerprint.of(file)
         digest = hashlib.sha256(repr(fingerprint).encode()).hexdigest()
-        made = Artifact(located.uri, str(located), located.name, fingerprint.size, "", digest, kind="input")
-        return Opened(made, file, fingerprint, stack.pop_all().close)
+        artifact = Artifact(
+            located.uri, str(located), located.name, fingerprint.size, "", digest, kind="input"
+        )
+        return Opened(artifact, file, fingerprint, stack.pop_all().close)
 
 
 def _key(artifact: Artifact) -> str:
@@ -160,7 +162,7 @@ def _key(artifact: Artifact) -> str:
 
 def _shows(artifact: Artifact, workspaces: Workspaces) -> bool:
     """True if an output can be drawn and lies in one of these workspaces."""
-    has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
+    has = any(Path(artifact.path).is_relative_to(workspace.root) for workspace in workspaces.items)
     return has and _DIGEST.fullmatch(artifact.sha256) is not None
 
 
@@ -176,6 +178,6 @@ def _read_stored(path: Path) -> bytes | None:
 def _store(path: Path, data: bytes) -> None:
     with suppress(OSError):  # on a full disk thumbnails are not stored, and everything else goes on
         put_private(path, data)
-        found = sorted(path.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
-        for old in found[MOST:]:
+        files = sorted(path.parent.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+        for old in files[MOST:]:
             old.unlink()

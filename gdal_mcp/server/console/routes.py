@@ -116,8 +116,8 @@ class Console:
 
         async def answer(request: Request) -> Any:
             viewer = await self.auth.viewer(request)
-            given = await self.auth.body(request) if method == "POST" else request.query_params
-            values = (viewer, *request.path_params.values(), *map(given.get, fields))
+            parameters = await self.auth.body(request) if method == "POST" else request.query_params
+            values = (viewer, *request.path_params.values(), *map(parameters.get, fields))
             return await (work(*values) if iscoroutinefunction(work) else run_sync(work, *values))
 
         return Route(path, self._answered(answer), methods=[method])
@@ -127,7 +127,7 @@ class Console:
     ) -> Callable[[Request], Awaitable[Response | Stream]]:
         async def answer(request: Request) -> Response | Stream:
             try:
-                found = await handler(request)
+                result = await handler(request)
             except Refused as refused:
                 if refused.status in _NOT_LET_IN:
                     _log.info("console_refused", peer=peer_address(request.scope), status=refused.status)
@@ -139,7 +139,7 @@ class Console:
             except (AuditUnavailable, RegistryUnavailable, TokensUnavailable, Unavailable) as error:
                 _log.warning("console_failed", reason=str(error))
                 return JSONResponse({"error": "The server cannot do that now. See its log."}, 503)
-            return found if isinstance(found, Response | Stream) else JSONResponse(found)
+            return result if isinstance(result, Response | Stream) else JSONResponse(result)
 
         return answer
 
@@ -176,7 +176,7 @@ class Console:
             "admin": viewer.is_admin,
             "version": __version__,
             "minutes": GRANT_MINUTES,
-            "workspaces": [str(one.root) for one in workspaces],
+            "workspaces": [str(workspace.root) for workspace in workspaces],
             "outcomes": sorted(figures.OUTCOMES),
             **self._setup(),
         }
@@ -249,8 +249,8 @@ class Console:
     async def _file(self, request: Request) -> Response:
         viewer, number = self.links.take(request.path_params["link"])
         artifact = await run_sync(self.service.artifact, viewer, number)
-        found: Response = await run_sync(download, self._workspaces(viewer), artifact)
-        return found
+        response: Response = await run_sync(download, self._workspaces(viewer), artifact)
+        return response
 
     def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
         """A handler for administrators, one at a time since it may take long."""
@@ -282,8 +282,8 @@ def _checkpoint(app: App) -> dict[str, Any]:
 
 def _verified(app: App) -> dict[str, Any]:
     """The result of verifying the whole log. Raises AuditUnavailable."""
-    found = verify(app.audit.path)
-    return {**asdict(found), "checkpoint": str(found.last)}
+    verification = verify(app.audit.path)
+    return {**asdict(verification), "checkpoint": str(verification.last)}
 
 
 def _examined(app: App) -> dict[str, Any]:
@@ -311,15 +311,15 @@ def console_routes(
     async def verify(token: str) -> Principal | None:
         return await authenticate(Headers({"authorization": f"Bearer {token}"}))
 
-    found = advertisement(app, home)
-    runtime_file.put(settings.state_dir, found)
+    advert = advertisement(app, home)
+    runtime_file.put(settings.state_dir, advert)
     # pages of other origins that may call the protocol are not part of the console
     origins = address.origins(settings.model_copy(update={"http_origins": ()}), port)
-    return build_console(app, found, origins, None if settings.no_auth else verify).routes()
+    return build_console(app, advert, origins, None if settings.no_auth else verify).routes()
 
 
 def advertisement(app: App, url: str) -> Advertisement:
-    workspaces = tuple(str(one.root) for one in app.workspaces.items)
+    workspaces = tuple(str(workspace.root) for workspace in app.workspaces.items)
     return Advertisement(app.owner.id, url, secrets.token_urlsafe(32), workspaces, time.time())
 
 

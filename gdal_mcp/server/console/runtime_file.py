@@ -41,15 +41,15 @@ def drop(state: Path, server: str) -> None:
 
 def running(state: Path, alive: Callable[[str], bool]) -> tuple[Advertisement, ...]:
     """The running consoles, newest first; removes the files of dead servers."""
-    found = []
+    adverts = []
     for path in (state / FOLDER).glob("*.json"):
         if not alive(path.stem):
             drop(state, path.stem)
             continue
         with suppress(OSError, ValueError, TypeError, KeyError):
             fields = json.loads(path.read_text(encoding="utf-8"))
-            found.append(Advertisement(**{**fields, "workspaces": tuple(fields["workspaces"])}))
-    return tuple(sorted(found, key=lambda one: one.since, reverse=True))
+            adverts.append(Advertisement(**{**fields, "workspaces": tuple(fields["workspaces"])}))
+    return tuple(sorted(adverts, key=lambda advert: advert.since, reverse=True))
 
 
 def ask(state: Path) -> None:

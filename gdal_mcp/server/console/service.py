@@ -42,7 +42,7 @@ class ConsoleService:
         """
         if not isinstance(approved, bool):
             raise Refused(400, "`approved` must be true or false.")
-        row, begun, yours = self._question(viewer, approval_id), time.time(), False
+        row, started, yours = self._question(viewer, approval_id), time.time(), False
         if not viewer.decides:
             raise Refused(403, "Deciding needs the scope gdal:approve.")
         if row.state == "asked" or (row.state in OPEN and not approved):
@@ -51,7 +51,7 @@ class ConsoleService:
             )
             row = decided or row
             as_asked = row.state in GIVEN if approved else row.state == "denied"
-            yours = as_asked and row.decided_how == viewer.how and (row.decided_at or 0.0) >= begun
+            yours = as_asked and row.decided_how == viewer.how and (row.decided_at or 0.0) >= started
         return {**serializers.decision(row), "yours": yours}
 
     def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> dict[str, Any]:
@@ -62,10 +62,10 @@ class ConsoleService:
         if not serializers.can_be_granted(row):
             raise Refused(409, "Such calls have to be approved one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
-        remote = tuple(folder for one in row.details.get("remote") or () for folder in one["folders"])
+        remote = tuple(folder for host in row.details.get("remote") or () for folder in host["folders"])
         for workspace in row.workspaces if answer["yours"] else ():
-            made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how, remote=remote)
-            self.app.approvals.grant(made, minutes * 60.0)
+            grant = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how, remote=remote)
+            self.app.approvals.grant(grant, minutes * 60.0)
         return answer
 
     def question(self, viewer: Viewer, approval_id: str) -> dict[str, Any]:
@@ -82,18 +82,18 @@ class ConsoleService:
         """The output that a question's call would replace or delete, counted over what it replaces and then deletes."""
         details = self._question(viewer, approval_id).details
         writes = (details.get("writes") or {}).get("shown") or ()
-        rows = [row for one in writes for row in one["replaces"]["shown"]]
+        rows = [row for write in writes for row in write["replaces"]["shown"]]
         rows += (details.get("removes") or {}).get("shown") or ()
         uri = Path(rows[number]["path"]).as_uri() if 0 <= number < len(rows) else ""
-        found = self.app.registry.artifact(uri, viewer.of)
-        if found is None:
+        artifact = self.app.registry.artifact(uri, viewer.of)
+        if artifact is None:
             raise Refused(404, "No preview is available.")
-        return found
+        return artifact
 
     async def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         activity = self.app.pipeline.activity
-        found = next((one for one in activity.all() if one.call_id == call_id), None)
-        if found is None or not viewer.can_manage(found.principal):
+        running = next((call for call in activity.all() if call.call_id == call_id), None)
+        if running is None or not viewer.can_manage(running.principal):
             raise Refused(404, "That call is not running here, or has ended.")
         return {"cancelled": activity.cancel(call_id, viewer.name)}
 
@@ -117,25 +117,27 @@ class ConsoleService:
                     box.analysis.validates for box in self.app.toolboxes.items if box.analysis.validates
                 )
             )
-            found = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS, without=hidden)
+            page = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS, without=hidden)
         except ValueError as error:
             raise Refused(400, str(error)) from error
-        return {"calls": [serializers.listed(one) for one in found.items], "next": found.next_cursor}
+        return {"calls": [serializers.listed(call) for call in page.items], "next": page.next_cursor}
 
     def call(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         call = self._call(viewer, call_id)
         datasets = {str(row["path"]): row for row in call.outputs}
         artifacts = self.app.registry.artifacts_of(call.id)
         audited = [
-            {"seq": one.seq, "time": one.time, "type": one.event.get("type"), "hash": one.hash}
-            for one in tail(self.app.audit.path, _AUDIT_LOOK)
-            if one.event.get("call") == call.id
+            {"seq": entry.seq, "time": entry.time, "type": entry.event.get("type"), "hash": entry.hash}
+            for entry in tail(self.app.audit.path, _AUDIT_LOOK)
+            if entry.event.get("call") == call.id
         ]
         return {
             "principal": call.principal,
             "record": record(call, self.app.registry.steps_of(call.id)),
             "statement": statement(call),
-            "artifacts": [serializers.artifact(one, datasets.get(one.path)) for one in artifacts],
+            "artifacts": [
+                serializers.artifact(artifact, datasets.get(artifact.path)) for artifact in artifacts
+            ],
             "audit": audited,
             "undone": bool(call.undone),
             "undoable": viewer.may_undo(call.principal) and can_undo(self.app, call.id),
@@ -153,7 +155,7 @@ class ConsoleService:
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
         undone = undo(self.app, call.id, viewer.name)
-        uris = (Path(one).as_uri() for one in dict.fromkeys((*undone["restored"], *undone["taken_away"])))
+        uris = (Path(path).as_uri() for path in dict.fromkeys((*undone["restored"], *undone["taken_away"])))
         return undone, Changed(call.principal, call.id, tuple(uris))
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
@@ -163,39 +165,46 @@ class ConsoleService:
             raise Refused(400, str(error)) from error
         datasets: dict[tuple[str, str], Any] = {}
         tools: dict[str, str] = {}
-        for call_id in {one.call_id for one in page.items}:
+        for call_id in {artifact.call_id for artifact in page.items}:
             call = self.app.registry.call(call_id)
             tools[call_id] = call.tool if call else ""
             datasets |= {(call_id, str(row["path"])): row for row in (call.outputs if call else ())}
         rows = [
-            {**serializers.artifact(one, datasets.get((one.call_id, one.path))), "tool": tools[one.call_id]}
-            for one in page.items
-            if not Path(one.path).is_relative_to(self.app.settings.state.workflows)
-            if (one.call_id, one.path) in datasets
-            or not any(call == one.call_id and _is_sidecar(one.path, path) for call, path in datasets)
+            {
+                **serializers.artifact(artifact, datasets.get((artifact.call_id, artifact.path))),
+                "tool": tools[artifact.call_id],
+            }
+            for artifact in page.items
+            if not Path(artifact.path).is_relative_to(self.app.settings.state.workflows)
+            if (artifact.call_id, artifact.path) in datasets
+            or not any(
+                call == artifact.call_id and _is_sidecar(artifact.path, path) for call, path in datasets
+            )
         ]
         return {"outputs": rows, "next": page.next_cursor}
 
     def artifact(self, viewer: Viewer, number: int) -> Artifact:
-        found = self.app.registry.artifact_numbered(number, viewer.of)
-        if found is None:
+        artifact = self.app.registry.artifact_numbered(number, viewer.of)
+        if artifact is None:
             raise Refused(404, "That output does not exist, or was undone.")
-        return found
+        return artifact
 
     def grants(self, viewer: Viewer) -> dict[str, Any]:
         now = time.time()
-        seen = (one for one in self.app.approvals.approvals.grants() if viewer.sees_question(one.principal))
-        return {"grants": [serializers.grant(one, now, viewer) for one in seen]}
+        visible = (
+            grant for grant in self.app.approvals.approvals.grants() if viewer.sees_question(grant.principal)
+        )
+        return {"grants": [serializers.grant(grant, now, viewer) for grant in visible]}
 
     def revoke(self, viewer: Viewer, grant_id: str) -> dict[str, Any]:
-        found = next((one for one in self.app.approvals.approvals.grants() if one.id == grant_id), None)
-        if found is None or not viewer.sees_question(found.principal):
+        grant = next((grant for grant in self.app.approvals.approvals.grants() if grant.id == grant_id), None)
+        if grant is None or not viewer.sees_question(grant.principal):
             raise Refused(404, "That grant does not exist.")
         now = time.time()
-        if found.holds(now) and not serializers.grant(found, now, viewer)["revocable"]:
+        if grant.holds(now) and not serializers.grant(grant, now, viewer)["revocable"]:
             raise Refused(403, "Revoking it needs the scope gdal:admin.")
         after = self.app.approvals.revoke(grant_id, viewer.name)
-        return serializers.grant(after or found, now, viewer)
+        return serializers.grant(after or grant, now, viewer)
 
 
 def _is_sidecar(path: str, dataset: str) -> bool:

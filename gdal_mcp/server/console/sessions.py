@@ -88,24 +88,24 @@ class Sessions:
 
     def open(self, principal: Principal, token: str | None) -> ConsoleSession:
         now = self.clock()
-        self._open = {name: one for name, one in self._open.items() if now < one.ends}
-        mine = [one.id for one in self._open.values() if one.principal == principal]
+        self._open = {name: session for name, session in self._open.items() if now < session.ends}
+        mine = [session.id for session in self._open.values() if session.principal == principal]
         for oldest in mine[: max(0, len(mine) + 1 - MAX_PER_PRINCIPAL)]:
             self.close(oldest)  # many sessions of one principal end none of others
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
         session_id, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        made = ConsoleSession(session_id, key, principal, now + SECONDS, token, secrets.token_hex(2))
-        self._open[made.id] = made
-        return made
+        session = ConsoleSession(session_id, key, principal, now + SECONDS, token, secrets.token_hex(2))
+        self._open[session.id] = session
+        return session
 
     def find(self, session_id: str, key: str) -> ConsoleSession | None:
         """The session with both secrets, unless it has expired."""
-        found = self._open.get(session_id)
-        if found is None or not hmac.compare_digest(found.key.encode(), key.encode("utf-8", "replace")):
+        session = self._open.get(session_id)
+        if session is None or not hmac.compare_digest(session.key.encode(), key.encode("utf-8", "replace")):
             return None
-        if self.clock() < found.ends:
-            return found
+        if self.clock() < session.ends:
+            return session
         self.close(session_id)
         return None
 
@@ -137,6 +137,6 @@ class LoginTokens:
         now = self.clock()
         if int(ends) > now + LINK_SECONDS + 1 or nonce in self._used:
             return False
-        self._used = {one: until for one, until in self._used.items() if until > now}
+        self._used = {used: until for used, until in self._used.items() if until > now}
         self._used[nonce] = int(ends)
         return True

@@ -46,7 +46,7 @@ class Workflows:
     def show(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         """The workflow of a call: its steps in order, each with its prediction and its result."""
         forecast, call = self._find(viewer, call_id)
-        made = self._step_calls(call)
+        calls = self._step_calls(call)
         return {
             "id": call_id,
             **{name: forecast[name] for name in ("principal", "name", "title", "publishes")},
@@ -56,25 +56,27 @@ class Workflows:
             "question": self._open_question(call_id),
             "undone": bool(call and call.undone),
             "retryable": call is not None and self._why_not(viewer, call) is None,
-            "steps": [self._step(row, call, made.get(row["id"])) for row in forecast["steps"]],
+            "steps": [self._step(row, call, calls.get(row["id"])) for row in forecast["steps"]],
         }
 
     def artifact(self, viewer: Viewer, workspaces: Workspaces, call_id: str, step: str) -> Artifact:
         """The first output of a step, which lies outside every workspace."""
         forecast, call = self._find(viewer, call_id)
-        made = self._step_calls(call)
+        calls = self._step_calls(call)
         reused = {row["id"]: row["reused"] for row in forecast["steps"]}
         if step not in reused:
             raise Refused(404, "That step does not exist.")
-        self._require_sources(workspaces, forecast, made.values())
-        source = made.get(step) or self.app.registry.call(reused[step] or "")
+        self._require_sources(workspaces, forecast, calls.values())
+        source = calls.get(step) or self.app.registry.call(reused[step] or "")
         first = str(source.outputs[0]["path"]) if source and source.outputs else ""
-        found = [
-            one for one in self.app.registry.artifacts_of(source.id if source else "") if one.path == first
+        artifacts = [
+            artifact
+            for artifact in self.app.registry.artifacts_of(source.id if source else "")
+            if artifact.path == first
         ]
-        if not found:
+        if not artifacts:
             raise Refused(404, "This step wrote no file that can be shown.")
-        return found[0]
+        return artifacts[0]
 
     async def retry(self, viewer: Viewer, call_id: str, step: object) -> dict[str, Any]:
         """Runs the workflow again, as a new call. The results of a step and of all that depend on it are made again.
@@ -95,9 +97,12 @@ class Workflows:
         after = {row["id"]: row["after"] for row in forecast["steps"]}
         if step not in after:
             raise Refused(404, "That step does not exist.")
-        made, again = self._step_calls(call), _dependent(str(step), after)
+        calls, again = self._step_calls(call), _dependent(str(step), after)
         reused = {row["id"]: row["reused"] for row in forecast["steps"]}
-        forget(self.store, {made[one].id if one in made else reused[one] or "" for one in again})
+        forget(
+            self.store,
+            {calls[step_id].id if step_id in calls else reused[step_id] or "" for step_id in again},
+        )
         operation = self.app.pipeline.operations[TOOL]
         return Request(
             TOOL,
@@ -140,38 +145,40 @@ class Workflows:
         end = f" of call {call.id}"
         ended = call.finished or time.time()
         rows = self.app.registry.figures(_STEP_CALLS, begun=call.started, ended=ended, text=f"step %{end}")
-        found = {
+        calls = {
             row["approval"].removeprefix("step ").removesuffix(end): self.app.registry.call(row["id"])
             for row in rows
         }
-        return {step: made for step, made in found.items() if made is not None}
+        return {step: step_call for step, step_call in calls.items() if step_call is not None}
 
-    def _step(self, row: Mapping[str, Any], call: Call | None, made: Call | None) -> dict[str, Any]:
-        source = made or (self.app.registry.call(row["reused"]) if row["reused"] else None)
-        running = {one.call_id: one for one in self.app.pipeline.activity.all()}
-        progress = running.get(made.id) if made else None
+    def _step(self, row: Mapping[str, Any], call: Call | None, step_call: Call | None) -> dict[str, Any]:
+        source = step_call or (self.app.registry.call(row["reused"]) if row["reused"] else None)
+        running = {active.call_id: active for active in self.app.pipeline.activity.all()}
+        progress = running.get(step_call.id) if step_call else None
         return {
             **{name: row[name] for name in ("id", "tool", "command", "after", "state", "crs")},
             "predicts": row.get("predicts", ""),
             "checks": row.get("checks", []),
             "unknown": row.get("unknown", []),
             "error": (row.get("error") or {}).get("message"),
-            "stands": _stands(row, call, made),
-            "message": made.message if made else "",
+            "stands": _stands(row, call, step_call),
+            "message": step_call.message if step_call else "",
             "fraction": progress.fraction if progress else None,
-            "seconds": made.finished - made.started if made and made.finished is not None else None,
+            "seconds": step_call.finished - step_call.started
+            if step_call and step_call.finished is not None
+            else None,
             "call": source.id if source else None,
             "came": _result(source) if source and source.outputs else None,
-            "reports": list(made.receipt.get("checks", ())) if made else [],
+            "reports": list(step_call.receipt.get("checks", ())) if step_call else [],
         }
 
     def _require_sources(
         self, workspaces: Workspaces, forecast: Mapping[str, Any], calls: Iterable[Call]
     ) -> None:
-        read = (row["path"] for one in calls for row in one.inputs if "remote" not in row)
-        paths = [Path(one) for one in (*read, *forecast["publishes"])]
-        own = [one for one in paths if not one.is_relative_to(self.store.folder)]
-        if not all(any(one.is_relative_to(place.root) for place in workspaces.items) for one in own):
+        read = (row["path"] for step_call in calls for row in step_call.inputs if "remote" not in row)
+        paths = [Path(path) for path in (*read, *forecast["publishes"])]
+        own = [path for path in paths if not path.is_relative_to(self.store.folder)]
+        if not all(any(path.is_relative_to(place.root) for place in workspaces.items) for path in own):
             raise Refused(404, "No preview is available.")
 
 
@@ -192,17 +199,17 @@ def forget(store: StepStore, calls: set[str]) -> None:
 
 def _dependent(step: str, after: Mapping[str, Iterable[str]]) -> set[str]:
     """A step and all that use its result, directly or not."""
-    found = {step}
-    while more := {one for one, before in after.items() if one not in found and found & set(before)}:
-        found |= more
-    return found
+    steps = {step}
+    while more := {name for name, before in after.items() if name not in steps and steps & set(before)}:
+        steps |= more
+    return steps
 
 
-def _stands(row: Mapping[str, Any], call: Call | None, made: Call | None) -> str:
+def _stands(row: Mapping[str, Any], call: Call | None, step_call: Call | None) -> str:
     """The state of a step: waiting, running, done, reused, failed or not run."""
     ended = call is not None and call.finished is not None
-    if made is not None:
-        return {"OK": "done", "": "not run" if ended else "running"}.get(made.outcome, "failed")
+    if step_call is not None:
+        return {"OK": "done", "": "not run" if ended else "running"}.get(step_call.outcome, "failed")
     if call is not None and call.message.startswith(f"step {row['id']!r}: "):
         return "failed"
     if row["reused"] and call is not None:
@@ -213,5 +220,5 @@ def _stands(row: Mapping[str, Any], call: Call | None, made: Call | None) -> str
 def _result(call: Call) -> dict[str, Any]:
     """The facts of the first output of a step's call."""
     output = call.outputs[0]
-    size = sum(one["bytes"] for one in call.files if one["path"] == output["path"])
+    size = sum(file["bytes"] for file in call.files if file["path"] == output["path"])
     return {**{name: output.get(name) for name in ("driver", "size", "features", "crs")}, "bytes": size}

@@ -53,16 +53,16 @@ def resource(settings: Settings, port: int) -> str:
 
 def hosts(settings: Settings, port: int) -> tuple[str, ...]:
     """Accepted values of the Host header. A page whose own name resolves to this host (DNS rebinding) sends another value."""
-    found = [urlsplit(base_url(settings, port)).netloc, *settings.http_hosts]
+    accepted = [urlsplit(base_url(settings, port)).netloc, *settings.http_hosts]
     if settings.loopback:
-        found += [f"{name}:{port}" for name in _LOOPBACK_NAMES]
-    return tuple(dict.fromkeys(found))
+        accepted += [f"{name}:{port}" for name in _LOOPBACK_NAMES]
+    return tuple(dict.fromkeys(accepted))
 
 
 def origins(settings: Settings, port: int) -> tuple[str, ...]:
     """Accepted values of the Origin header: our own pages, and those in the settings."""
     own = urlsplit(base_url(settings, port))
-    found = [f"{own.scheme}://{own.netloc}", *settings.http_origins]
+    accepted = [f"{own.scheme}://{own.netloc}", *settings.http_origins]
     if settings.loopback:
-        found += [f"{own.scheme}://{name}:{port}" for name in _LOOPBACK_NAMES]
-    return tuple(dict.fromkeys(found))
+        accepted += [f"{own.scheme}://{name}:{port}" for name in _LOOPBACK_NAMES]
+    return tuple(dict.fromkeys(accepted))

@@ -67,7 +67,7 @@ class Silent:
     def end_unasked(self, seconds: float) -> None:
         """Closes connections that have sent no request in so many seconds since they were accepted."""
         until = time.monotonic() - seconds
-        for client in [one for one in self._fresh if self._since.get(one, until + 1) <= until]:
+        for client in [client for client in self._fresh if self._since.get(client, until + 1) <= until]:
             self._end(client)
 
     def _add(self, client: Client) -> None:

@@ -42,8 +42,8 @@ class TokenVerifier:
 
     async def verify(self, text: str) -> Principal | None:
         if text.startswith(PREFIX):
-            found = await anyio.to_thread.run_sync(self.store.find, text)
-            return found.principal() if found else None
+            token = await anyio.to_thread.run_sync(self.store.find, text)
+            return token.principal() if token else None
         return await self.signed.verify(text) if self.signed else None
 
 
@@ -63,10 +63,10 @@ class Authenticator:
         """Who sent a request with these headers. Raises Unavailable, TokensUnavailable."""
         if self.verifier is None:
             return self.local
-        given = headers.getlist("authorization")
-        if len(given) != 1 or len(given[0]) > _MAX_TOKEN:
+        credentials = headers.getlist("authorization")
+        if len(credentials) != 1 or len(credentials[0]) > _MAX_TOKEN:
             return None  # two headers could name two senders
-        kind, _, text = given[0].partition(" ")
+        kind, _, text = credentials[0].partition(" ")
         text = text.strip()
         return await self.verifier.verify(text) if text and kind.lower() == "bearer" else None
 
@@ -88,7 +88,7 @@ class Authenticator:
             if "authorization" in headers:  # the answer does not say what is wrong with it
                 text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}
             return replies.refused(401, "invalid_token", text, self._challenge(**error, scope=READ))
-        if not all(who.holds(one) for one in scopes):
+        if not all(who.holds(scope) for scope in scopes):
             _log.info("scope_missing", peer=peer, principal=who.id, needed=list(scopes))
             return self.forbidden(scopes)
         return self.limited(who.id, app(who))

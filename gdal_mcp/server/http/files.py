@@ -93,10 +93,10 @@ class Files:
 
     async def _linked(self, request: Request) -> ASGIApp:
         """An invalid link gets one answer, whatever is wrong with it and whether or not the file exists."""
-        found = await self.thread(self._signed_for, request)
-        if found is None:
+        signed = await self.thread(self._signed_for, request)
+        if signed is None:
             return replies.refused(403, "invalid_link", "the link is not valid, or has expired")
-        artifact, principal = found
+        artifact, principal = signed
         return self.auth.limited(principal, _answering(partial(self._sent, artifact, principal)))
 
     async def _sent(self, artifact: Artifact, principal: str, request: Request) -> ASGIApp:
@@ -116,13 +116,13 @@ class Files:
         return OpenFile(opened.file, headers, opened.close, check)
 
     async def _list(self, who: Principal, request: Request) -> ASGIApp:
-        rows = await self.thread(lambda: [self._row(one) for one in self._made(who, request)])
+        rows = await self.thread(lambda: [self._row(artifact) for artifact in self._made(who, request)])
         return JSONResponse({"files": rows}, headers=ALWAYS)
 
     async def _index(self, who: Principal, request: Request) -> ASGIApp:
         """An index, without which GDAL would request dozens of possible sidecar files of a dataset."""
-        made = await self.thread(self._made, who, request)
-        names = [quote(one.name, safe="") for one in made if one.media_type != FOLDER]
+        artifacts = await self.thread(self._made, who, request)
+        names = [quote(artifact.name, safe="") for artifact in artifacts if artifact.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
         rows = [f'<a href="{name}">{name}</a><br>' for name in names]
         return HTMLResponse("\n".join([title, *rows, ""]), headers=ALWAYS)
@@ -130,17 +130,21 @@ class Files:
     def _made(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
         """What a call published and the registry still lists. Raises Absent."""
         self.store.owner(request.path_params["call"], who)
-        made = self.store.registry.artifacts_of(request.path_params["call"])
-        return tuple(one for one in made if one.state == "listed")
+        artifacts = self.store.registry.artifacts_of(request.path_params["call"])
+        return tuple(artifact for artifact in artifacts if artifact.state == "listed")
 
-    def _row(self, one: Artifact) -> dict[str, Any]:
-        row = {"name": one.name, "bytes": one.size, "published": time_text(one.created)}
-        same = self.store.quick_check(one)
+    def _row(self, artifact: Artifact) -> dict[str, Any]:
+        row = {"name": artifact.name, "bytes": artifact.size, "published": time_text(artifact.created)}
+        same = self.store.quick_check(artifact)
         if same is not None:
-            row |= {"sha256": one.sha256} if same else {"changed": True}
-        if one.media_type == FOLDER:
+            row |= {"sha256": artifact.sha256} if same else {"changed": True}
+        if artifact.media_type == FOLDER:
             return {**row, "folder": True}
-        return {**row, "media_type": one.media_type, "url": self.base + path_of(one.call_id, one.name)}
+        return {
+            **row,
+            "media_type": artifact.media_type,
+            "url": self.base + path_of(artifact.call_id, artifact.name),
+        }
 
     async def _link(self, who: Principal, request: Request) -> ASGIApp:
         """Only the owner of a file may make a link, so that administrators cannot give away files of others."""

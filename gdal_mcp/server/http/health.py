@@ -105,9 +105,9 @@ def health_routes(watch: Watch) -> list[BaseRoute]:
     """The routes that need no token."""
 
     async def ready(_request: Request) -> Response:
-        seen = (await watch.now()).well
-        well = all(seen.values())
-        items = {name: "ok" if good else "failed" for name, good in seen.items()}
+        parts = (await watch.now()).well
+        well = all(parts.values())
+        items = {name: "ok" if good else "failed" for name, good in parts.items()}
         return JSONResponse({"ready": well, **items}, 200 if well else 503, _FRESH)
 
     alive = PlainTextResponse("ok\n", headers=_FRESH)

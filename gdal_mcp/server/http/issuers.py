@@ -58,13 +58,13 @@ class Issuer:
         """From a setting: its address, and after spaces that of its keys, and `typ=JWT`. Raises SettingsError."""
         name, *words = text.split(" ")
         jwks = " ".join(word for word in words if word != PLAIN)
-        made = cls(name, jwks.strip(), PLAIN in words)
-        for url in filter(None, (made.name, made.jwks)):
+        issuer = cls(name, jwks.strip(), PLAIN in words)
+        for url in filter(None, (issuer.name, issuer.jwks)):
             if not _is_safe(url):
                 raise SettingsError(
                     f"the issuer address {url[:200]!r} does not begin with https://, or has more than a path."
                 )
-        return made
+        return issuer
 
 
 class SigningKeys(jwt.PyJWKClient):
@@ -157,5 +157,5 @@ def _is_safe(url: str) -> bool:
         plain = parts.scheme == "http" and parts.hostname in LOOPBACK
     except ValueError:
         return False
-    whole = bool(parts.hostname) and parts.username is None and not parts.fragment and url.isprintable()
-    return whole and '"' not in url and (parts.scheme == "https" or plain)
+    complete = bool(parts.hostname) and parts.username is None and not parts.fragment and url.isprintable()
+    return complete and '"' not in url and (parts.scheme == "https" or plain)

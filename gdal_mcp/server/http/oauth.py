@@ -75,6 +75,6 @@ def _is_access_token(kind: Any, *, plain: bool) -> bool:
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     """The scopes in `scope`, a text, or in `scp`, a text or a list; issuers use either."""
-    given = claims.get("scope", claims.get("scp", ""))
-    names = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
-    return frozenset(one for one in names if isinstance(one, str)) & frozenset(SCOPES)
+    claim = claims.get("scope", claims.get("scp", ""))
+    names = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    return frozenset(name for name in names if isinstance(name, str)) & frozenset(SCOPES)

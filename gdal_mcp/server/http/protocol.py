@@ -69,15 +69,15 @@ class ProtocolEndpoint:
     def _chosen(self, who: Principal, body: bytes, headers: Headers) -> ASGIApp:
         """What answers the messages in a body: a refusal, a stream, a new session, or the protocol directly."""
         try:
-            found = parse_json(body, MAX_VALUES)
+            parsed = parse_json(body, MAX_VALUES)
         except TooComplex as error:
             return replies.refused(413, "too_large", f"the body has {error}")
         except (ValueError, RecursionError):  # which the protocol answers
-            found = []
-        messages = found if isinstance(found, list) else [found]
+            parsed = []
+        messages = parsed if isinstance(parsed, list) else [parsed]
         session = headers.get(_SESSION, "")
-        methods = [one.get("method") if isinstance(one, dict) else None for one in messages]
-        writes = any(_called(one) in self.writing for one in messages)
+        methods = [message.get("method") if isinstance(message, dict) else None for message in messages]
+        writes = any(_called(message) in self.writing for message in messages)
         answers = session in self._wrote and None in methods
         if not who.holds(WRITE) and (writes or answers):
             return self.auth.forbidden((READ, WRITE))
@@ -92,15 +92,15 @@ class ProtocolEndpoint:
 
     async def _opened(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Reserves the session before it exists, since other requests may open one at the same time."""
-        with ExitStack() as held:
+        with ExitStack() as reservation:
             try:
-                held.enter_context(self.protocol.opening(who))
+                reservation.enter_context(self.protocol.opening(who))
             except LimitExceeded:
                 await replies.busy(429, "you have too many open sessions")(scope, receive, send)
                 return
 
             async def answered(message: Message) -> None:
-                held.close()  # by now there is a session, or a refusal
+                reservation.close()  # by now there is a session, or a refusal
                 await send(message)
 
             await self.protocol(scope, receive, answered)

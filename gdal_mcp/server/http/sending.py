@@ -57,9 +57,9 @@ class OpenFile(FileResponse):
             with anyio.fail_after(WRITE_SECONDS):
                 await send(message)
 
-        given = Headers(scope=scope).getlist("range")
-        one = scope["method"] == "GET" and len(given) == 1 and _ONE_RANGE.fullmatch(given[0].strip())
-        if given and not one:  # any other Range is answered by the whole file, as RFC 9110 permits
+        ranges = Headers(scope=scope).getlist("range")
+        single = scope["method"] == "GET" and len(ranges) == 1 and _ONE_RANGE.fullmatch(ranges[0].strip())
+        if ranges and not single:  # any other Range is answered by the whole file, as RFC 9110 permits
             scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
         try:
             await super().__call__(scope, receive, checked)

@@ -128,7 +128,7 @@ def _authenticator(settings: Settings, port: int, limit: RequestLimit) -> Authen
     if settings.issuers:
         issuers = [Issuer.parsed(text) for text in settings.issuers]
         signed = SignedTokens(
-            {one.name: SigningKeys(one) for one in issuers}, address.resource(settings, port)
+            {issuer.name: SigningKeys(issuer) for issuer in issuers}, address.resource(settings, port)
         )
     if not settings.no_auth:
         verifier = TokenVerifier(TokenStore(settings.state.tokens), signed)
@@ -174,7 +174,7 @@ def _metadata_route(settings: Settings, port: int) -> BaseRoute:
     """Names the issuers whose tokens are accepted (RFC 9728)."""
     document = {
         "resource": address.resource(settings, port),
-        "authorization_servers": [one.partition(" ")[0] for one in settings.issuers],
+        "authorization_servers": [issuer.partition(" ")[0] for issuer in settings.issuers],
         "scopes_supported": list(SCOPES),
         "bearer_methods_supported": ["header"],
         "resource_name": "GDAL in a sandbox",

@@ -74,15 +74,17 @@ class DrawTiles(Operation):
     legend: Mapping[str, Any] | None = None
 
     def draft(self, call: Invocation, drafting: Drafting) -> Drafted | ImmediateResult:
-        made = Operation.draft(self, call, drafting)
-        assert isinstance(made, Drafted)  # `preview` runs in a container
-        command = made.draft.command
-        asked = {
+        drafted = Operation.draft(self, call, drafting)
+        assert isinstance(drafted, Drafted)  # `preview` runs in a container
+        command = drafted.draft.command
+        preview = {
             **command.extra["preview"],
             **(self.legend or {}),
             "block": [*self.block, side_of(self.block.zoom)],
         }
-        return made._replace(draft=replace(made.draft, command=replace(command, extra={"preview": asked})))
+        return drafted._replace(
+            draft=replace(drafted.draft, command=replace(command, extra={"preview": preview}))
+        )
 
 
 @dataclass(slots=True)
@@ -95,10 +97,10 @@ class TileCache:
     _bytes: int = 0
 
     def get(self, content: TileSource, place: Place) -> bytes | None:
-        found = self._tiles.get((content, place))
-        if found is not None:
+        tile = self._tiles.get((content, place))
+        if tile is not None:
             self._tiles.move_to_end((content, place))
-        return found
+        return tile
 
     def put(self, content: TileSource, place: Place, data: bytes) -> None:
         if (old := self._tiles.pop((content, place), None)) is not None:
@@ -178,17 +180,17 @@ class Tiles:
         """Raises NotDrawn, Gone, LimitExceeded."""
         artifact = opened.artifact
         content = TileSource(who.id, artifact.id, artifact.sha256, opened.fingerprint)
-        if (kept := self.cache.get(content, place)) is not None:
-            return kept
+        if (tile := self.cache.get(content, place)) is not None:
+            return tile
         with self._waiting.request(), self._waiting.per_principal(who.id):
             async with self._drawing:
-                if (kept := self.cache.get(content, place)) is not None:  # drawn while this one waited
-                    return kept
+                if (tile := self.cache.get(content, place)) is not None:  # drawn while this one waited
+                    return tile
                 tiles = await self._draw(who, artifact, content, place.block)
                 if not await self.files.thread(opened.is_in_place):
                     raise Gone("it was changed")
-        for one, data in tiles.items():
-            self.cache.put(content, one, data)
+        for drawn, data in tiles.items():
+            self.cache.put(content, drawn, data)
         return tiles[place]
 
     async def _draw(
@@ -207,10 +209,10 @@ class Tiles:
         """What its call recorded of a raster. Raises Absent for other files, and for rasters without a position."""
         call = self.app.registry.call(artifact.call_id)
         rows = (row for row in (call.outputs if call else ()) if row.get("path") == artifact.path)
-        found = next(rows, {})
-        if not (found.get("size") and found.get("wgs84")):
+        dataset = next(rows, {})
+        if not (dataset.get("size") and dataset.get("wgs84")):
             raise Absent
-        return found
+        return dataset
 
 
 def _refusal(reply: Reply | None) -> ASGIApp:

@@ -95,7 +95,11 @@ class UploadRoutes:
         except ToolError as error:
             await _error_reply(error, error.as_dict(""))(scope, receive, send)
             return
-        rows = [{"number": number, "path": str(one.root)} for number, one in enumerate(own) if one.writable]
+        rows = [
+            {"number": number, "path": str(workspace.root)}
+            for number, workspace in enumerate(own)
+            if workspace.writable
+        ]
         await JSONResponse({"workspaces": rows, "most_bytes": self.most}, headers=_FRESH)(
             scope, receive, send
         )
@@ -151,11 +155,11 @@ class UploadRoutes:
             target = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
         except UnicodeDecodeError as error:  # guessing the encoding could give another name
             raise _invalid("the path is not UTF-8", "Write it as UTF-8, percent-encoded.") from error
-        found = _TARGET.fullmatch(target)
+        match = _TARGET.fullmatch(target)
         own = self.uploads.workspaces(who)
-        if found is None or int(found[1]) >= len(own):
+        if match is None or int(match[1]) >= len(own):
             raise _invalid("the address is not in a workspace", "Send it to /uploads/NUMBER/PATH.")
-        if "" in found[2].split("/"):
+        if "" in match[2].split("/"):
             raise _invalid("a name in the path is empty", "Remove the extra slash.")
         for name in ("content-range", "if-match", "content-encoding"):
             if name in headers:
@@ -164,7 +168,7 @@ class UploadRoutes:
                 )
         length = headers.get("content-length")
         return UploadRequest(
-            (own[int(found[1])], found[2]),
+            (own[int(match[1])], match[2]),
             int(length) if length is not None and _LENGTH.fullmatch(length) else None,
             _digest(headers),
             "if-none-match" not in headers,
@@ -178,8 +182,8 @@ class UploadRoutes:
             return
         raise TooSlow
 
-    async def _thread(self, work: Callable[..., _T], *given: Any) -> _T:
-        return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._writers)
+    async def _thread(self, work: Callable[..., _T], *arguments: Any) -> _T:
+        return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self._writers)
 
     @asynccontextmanager
     async def _held(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
@@ -196,7 +200,7 @@ class UploadRoutes:
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
     """The body in pieces that are worth writing. Raises TooSlow, ClientDisconnect."""
-    held = bytearray()
+    buffer = bytearray()
     more = True
     while more:
         with anyio.move_on_after(IDLE_SECONDS) as waiting:
@@ -205,21 +209,21 @@ async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
             raise TooSlow
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        held += message.get("body", b"")
+        buffer += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(held) >= _AT_ONCE or not more:
-            yield bytes(held)
-            held.clear()
+        if len(buffer) >= _AT_ONCE or not more:
+            yield bytes(buffer)
+            buffer.clear()
 
 
 def _digest(headers: Headers) -> str | None:
     """The SHA-256 that a request declares, in hex. Raises ToolError for a digest of another kind."""
     for name in ("content-digest", "repr-digest"):
-        given = ",".join(headers.getlist(name))
-        found = _DIGEST.search(given)
-        if found:
-            return base64.b64decode(found[1]).hex()
-        if given:
+        text = ",".join(headers.getlist(name))
+        match = _DIGEST.search(text)
+        if match:
+            return base64.b64decode(match[1]).hex()
+        if text:
             raise _invalid(f"{name} has no SHA-256", "Write it as sha-256=:BASE64:.")
     return None
 

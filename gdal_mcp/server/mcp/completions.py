@@ -35,18 +35,22 @@ def complete(
     `outputs` are the paths of outputs that may be read as resources.
     """
     typed = argument.value
-    found: Iterable[str] = ()
+    candidates: Iterable[str] = ()
     if len(typed) > MAX_VALUE or shown_text(typed) != typed:
         pass
     elif isinstance(ref, t.PromptReference):
         prompt = prompts.get(ref.name)
-        value = next((one for one in prompt.values if one.name == argument.name), None) if prompt else None
+        value = (
+            next((prompt_value for prompt_value in prompt.values if prompt_value.name == argument.name), None)
+            if prompt
+            else None
+        )
         if value is not None:
-            found = workspace_paths(workspaces, typed) if value.is_path else value.propose(typed)
+            candidates = workspace_paths(workspaces, typed) if value.is_path else value.propose(typed)
     elif ref.uri.startswith("file://") and argument.name == "path":  # the templates of resources.py
-        found = beginning(outputs(), typed)
+        candidates = beginning(outputs(), typed)
     longest = 4 * MAX_VALUE
-    visible = (one for one in found if len(one) <= longest and shown_text(one, longest) == one)
+    visible = (text for text in candidates if len(text) <= longest and shown_text(text, longest) == text)
     values = list(islice(visible, MOST + 1))
     more = len(values) > MOST
     total = None if more else len(values)
@@ -55,16 +59,16 @@ def complete(
 
 def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
     """Files and folders in the folder typed so far, spelled as it was typed; folders end in a slash."""
-    folder, slash, begun = typed.rpartition("/")
+    folder, slash, prefix = typed.rpartition("/")
     try:
         located = workspaces.input(f"{folder}{slash}" if folder or slash else ".")
         if not located.is_folder:
             return
         with opened(workspaces, located, limit=_MAX_EXAMINED) as there:
             for name, kind in there.names.items():
-                if kind in (EntryKind.FILE, EntryKind.FOLDER) and name.startswith(begun):
+                if kind in (EntryKind.FILE, EntryKind.FOLDER) and name.startswith(prefix):
                     yield f"{folder}{slash}{name}" + ("/" if kind is EntryKind.FOLDER else "")
     except PathRefused:
         return
     if not typed:
-        yield from (f"{one.root}/" for one in workspaces.items[1:])
+        yield from (f"{workspace.root}/" for workspace in workspaces.items[1:])

@@ -36,7 +36,7 @@ class Elicitation:
         return "elicitation" in ways and forms
 
     def answered(self) -> tuple[str, Decision | None] | None:
-        given = (self.params.input_responses or {}).get(KEY)
+        response = (self.params.input_responses or {}).get(KEY)
         if not self.has_answer:
             return None
         if self.ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not self.params.request_state:
@@ -44,9 +44,9 @@ class Elicitation:
         state = json.loads(self.params.request_state)  # sealed by this process, so unchanged
         approval = str(state["approval"])
         # opening the page is not an answer, which is given there; nor is a malformed answer
-        if not isinstance(given, t.ElicitResult) or (state.get("page") and given.action == "accept"):
+        if not isinstance(response, t.ElicitResult) or (state.get("page") and response.action == "accept"):
             return approval, None
-        return approval, self._decision(given)
+        return approval, self._decision(response)
 
     def again(self) -> "Elicitation":
         return replace(self, has_answer=False)
@@ -57,14 +57,14 @@ class Elicitation:
         if not form and not (url and offered is not None and offered.url is not None):
             return None
         if self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            asked = (
+            params = (
                 t.ElicitRequestFormParams(message=question.row.summary, requested_schema=_FORM)
                 if form
                 else t.ElicitRequestURLParams(message=_LEAD + question.row.summary, url=url)
             )
             raise Suspended(
                 t.InputRequiredResult(
-                    input_requests={KEY: t.ElicitRequest(params=asked)},
+                    input_requests={KEY: t.ElicitRequest(params=params)},
                     request_state=json.dumps({"approval": question.row.id, "page": not form}),
                 )
             )
@@ -86,10 +86,10 @@ class Elicitation:
         capabilities = self.ctx.session.client_capabilities
         return capabilities.elicitation if capabilities else None
 
-    def _decision(self, given: t.ElicitResult) -> Decision:
+    def _decision(self, response: t.ElicitResult) -> Decision:
         return Decision(
-            approved=given.action == "accept",
+            approved=response.action == "accept",
             by=self.user,
-            how=f"elicitation: {given.action}",
+            how=f"elicitation: {response.action}",
             way="elicitation",
         )

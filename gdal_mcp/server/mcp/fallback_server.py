@@ -26,7 +26,7 @@ async def serve(reason: str) -> None:
     error = ToolError(Code.ENGINE_UNAVAILABLE, Stage.LOOKUP, reason, _NEXT).as_dict(call_id="")
     tools, usual = [], Settings.model_construct()  # the given ones may be the fault
     with contextlib.suppress(CatalogueBroken):
-        tools = [render.tool(one) for one in toolboxes(usual).surface(usual).listed]
+        tools = [render.tool(tool) for tool in toolboxes(usual).surface(usual).listed]
 
     async def list_tools(_ctx: Context, _params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         return t.ListToolsResult(tools=tools)

@@ -83,11 +83,11 @@ class Protocol:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; a session stays with the principal that opened it."""
         user = _user(scope["state"][_KEY])
-        held = auth_context_var.set(user)
+        previous = auth_context_var.set(user)
         try:
             await self._manager.handle_request({**scope, "user": user}, receive, send)
         finally:
-            auth_context_var.reset(held)
+            auth_context_var.reset(previous)
 
 
 def set_principal(scope: Scope, principal: Principal) -> None:

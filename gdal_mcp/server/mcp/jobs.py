@@ -85,8 +85,8 @@ class TaskJob:
         """Takes answers to open questions. Raises ValidationError for a malformed one."""
         if self.asked is None:
             return
-        given = (self.keys.keys() - self.answers.keys()) & responses.keys()
-        self.answers |= {key: _response().validate_python(responses[key], by_name=False) for key in given}
+        keys = (self.keys.keys() - self.answers.keys()) & responses.keys()
+        self.answers |= {key: _response().validate_python(responses[key], by_name=False) for key in keys}
         if self.answers.keys() == self.keys.keys():
             self.answered.set()
 
@@ -220,10 +220,10 @@ class Jobs:
         job = self._live.get(task_id)
         if job is not None and job.principal == principal:
             return job.now()
-        found = await anyio.to_thread.run_sync(self._store.get, task_id, principal)
-        if found is None:
+        task = await anyio.to_thread.run_sync(self._store.get, task_id, principal)
+        if task is None:
             raise MCPError(t.INVALID_PARAMS, "There is no such task. Its record may have expired.")
-        return found
+        return task
 
     async def update(
         self, task_id: str, principal: str, responses: Mapping[str, Any], *, may_write: bool = False

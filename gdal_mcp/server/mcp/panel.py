@@ -62,7 +62,7 @@ def _page() -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>GDAL result</title>\n<style>{style}</style>\n</head><body>\n"
         f'<main id="main"></main>\n<script type="application/json" id="land">{land}</script>\n'
-        f"{''.join(f'<script>{one}</script>{chr(10)}' for one in scripts)}</body></html>\n"
+        f"{''.join(f'<script>{script}</script>{chr(10)}' for script in scripts)}</body></html>\n"
     )
 
 

@@ -26,16 +26,16 @@ def list_prompts(prompts: Mapping[str, Prompt]) -> t.ListPromptsResult:
     return t.ListPromptsResult(
         prompts=[
             t.Prompt(
-                name=one.name,
-                title=one.title,
-                description=one.description,
+                name=prompt.name,
+                title=prompt.title,
+                description=prompt.description,
                 arguments=[
                     t.PromptArgument(name=value.name, description=value.description, required=value.required)
-                    for value in one.values
+                    for value in prompt.values
                 ],
                 icons=[PROMPT],
             )
-            for one in prompts.values()
+            for prompt in prompts.values()
         ]
     )
 
@@ -47,14 +47,16 @@ def get_prompt(
     prompt = prompts.get(name)
     if prompt is None:
         raise MCPError(t.INVALID_PARAMS, f"There is no such prompt. The prompts are: {', '.join(prompts)}.")
-    given = arguments or {}
-    unknown = sorted(set(given) - {one.name for one in prompt.values})
+    texts = arguments or {}
+    unknown = sorted(set(texts) - {value.name for value in prompt.values})
     if unknown:
         raise _refused(shown_text(unknown[0], 60), "this prompt has no such argument")
-    values = {one.name: _value(one, given.get(one.name, "") or one.default) for one in prompt.values}
+    values = {
+        value.name: _value(value, texts.get(value.name, "") or value.default) for value in prompt.values
+    }
     # one pass, so that a placeholder in a value stays as it is
     text = _PLACEHOLDER.sub(
-        lambda one: one[0][0] if one[1] is None else json.dumps(values[one[1]], ensure_ascii=False),
+        lambda match: match[0][0] if match[1] is None else json.dumps(values[match[1]], ensure_ascii=False),
         prompt.text,
     )
     content = t.TextContent(text=text)

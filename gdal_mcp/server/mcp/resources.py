@@ -104,12 +104,12 @@ class Resources:
 
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
-            found = self.store.registry.artifacts(cursor, PAGE, principal=of)
+            page = self.store.registry.artifacts(cursor, PAGE, principal=of)
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "the cursor is not from this server") from error
         return t.ListResourcesResult(
-            resources=[self._resource(one) for one in found.items if self._is_within(one)],
-            next_cursor=found.next_cursor,
+            resources=[self._resource(artifact) for artifact in page.items if self._is_within(artifact)],
+            next_cursor=page.next_cursor,
         )
 
     def readable(self, uris: Sequence[str], of: str | None) -> list[str]:
@@ -117,8 +117,8 @@ class Resources:
 
         def exists(uri: str) -> bool:
             if not uri.startswith(CALLS):
-                found = self.store.registry.artifact(uri, of)
-                return found is not None and self._is_within(found)
+                artifact = self.store.registry.artifact(uri, of)
+                return artifact is not None and self._is_within(artifact)
             call_id, _, what = uri.removeprefix(CALLS).partition("/")
             return what in _RECORDS and self.store.registry.call(call_id, of) is not None
 
@@ -166,7 +166,7 @@ class Resources:
     def _is_within(self, artifact: Artifact) -> bool:
         path = Path(artifact.path)
         roots = self.workspaces.items if self.workspaces else ()
-        return any(path.is_relative_to(one.root) for one in roots)
+        return any(path.is_relative_to(workspace.root) for workspace in roots)
 
     def _located(self, artifact: Artifact) -> WorkspacePath:
         """The published path itself; a link that is there now is not followed, wherever it leads."""
@@ -183,11 +183,11 @@ class Resources:
         if not mark:
             return uri, 0, self.chunk
         try:
-            asked = {name: int(value) for name, value in parse_qsl(query, strict_parsing=True)}
+            bounds = {name: int(value) for name, value in parse_qsl(query, strict_parsing=True)}
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "a range is ?offset=BYTES&length=BYTES") from error
-        offset, length = asked.pop("offset", 0), asked.pop("length", self.chunk)
-        if asked or not 0 <= offset <= _MAX_OFFSET or length < 1:
+        offset, length = bounds.pop("offset", 0), bounds.pop("length", self.chunk)
+        if bounds or not 0 <= offset <= _MAX_OFFSET or length < 1:
             raise MCPError(t.INVALID_PARAMS, "a range is ?offset=BYTES&length=BYTES")
         return plain, offset, length
 
@@ -195,10 +195,10 @@ class Resources:
         plain, offset, length = self._range(uri)
         call_id, _, what = plain.removeprefix(CALLS).partition("/")
         if what == "result":
-            found = self.results.read(call_id, offset, min(length, self.chunk), of)
-            if found is None:
+            stored = self.results.read(call_id, offset, min(length, self.chunk), of)
+            if stored is None:
                 raise not_found(uri, version)
-            data, size = found
+            data, size = stored
             if offset == 0 and len(data) == size:
                 return _json(uri, data.decode("utf-8", "replace"))
             return _ByteRange(uri, result_uri(call_id), _JSON, offset, data, size, text=True).result(
@@ -251,10 +251,10 @@ class _ByteRange:
         last = self.offset + len(self.data) >= self.size
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:
-            found = decoder.decode(self.data, final=last)
+            text = decoder.decode(self.data, final=last)
         except UnicodeDecodeError:
             return None
-        return found or None
+        return text or None
 
 
 def _ours(content: Mapping[str, Any]) -> dict[str, Any]:

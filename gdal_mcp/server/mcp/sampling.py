@@ -62,9 +62,9 @@ class Sampling:
         if len(self.waiting) >= MAX_WAITING:
             return reply
         self.waiting[reply.call_id] = time.monotonic() + 2 * ASK_SECONDS, reply, question
-        asked: t.InputRequests = {KEY: t.CreateMessageRequest(params=params)}
+        requests: t.InputRequests = {KEY: t.CreateMessageRequest(params=params)}
         return t.InputRequiredResult(
-            input_requests=asked, request_state=json.dumps({"finished": reply.call_id})
+            input_requests=requests, request_state=json.dumps({"finished": reply.call_id})
         )
 
     def answered(self, ctx: ServerRequestContext, params: t.CallToolRequestParams) -> Reply | None:
@@ -77,13 +77,13 @@ class Sampling:
         state = json.loads(params.request_state)  # sealed by this process, so unchanged
         if "finished" not in state:
             return None
-        if (found := self.waiting.pop(state["finished"], None)) is None:
+        if (entry := self.waiting.pop(state["finished"], None)) is None:
             raise MCPError(
                 t.INVALID_PARAMS,
                 f"The call {state['finished']} is over, and its result is no longer available. Its record is "
                 f"gdal://calls/{state['finished']}.",
             )
-        _, reply, question = found
+        _, reply, question = entry
         answer = (params.input_responses or {}).get(KEY)
         return _with_answer(reply, question, answer if isinstance(answer, t.CreateMessageResult) else None)
 
@@ -96,7 +96,7 @@ def _request(question: ModelQuestion) -> t.CreateMessageRequestParams:
     blocks: list[t.ImageContent | t.TextContent] = [*pictures, t.TextContent(text=question.text)]
     return t.CreateMessageRequestParams(
         # one block each, as the older protocols know no list of them
-        messages=[t.SamplingMessage(role="user", content=one) for one in blocks],
+        messages=[t.SamplingMessage(role="user", content=block) for block in blocks],
         model_preferences=t.ModelPreferences(hints=[t.ModelHint(name=question.hint)]),
         max_tokens=MAX_TOKENS,
     )

@@ -106,7 +106,7 @@ class Handlers:
         )
         self.subscriptions = Subscriptions(who, self._readable)
         app.pipeline.changes.listeners.append(
-            lambda one: self.subscriptions.publish(one.principal, events_of(one))
+            lambda change: self.subscriptions.publish(change.principal, events_of(change))
         )
 
     def _session(self, who: Principal) -> CallerSession:
@@ -124,8 +124,8 @@ class Handlers:
         return await anyio.to_thread.run_sync(session.resources.readable, uris, session.sees)
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        found = self._app.surface.callable.get(name)
-        return found.input_schema if found else None
+        tool = self._app.surface.callable.get(name)
+        return tool.input_schema if tool else None
 
     async def list_tools(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         reject_cursor(params)
@@ -133,7 +133,7 @@ class Handlers:
         listed = has.surface.listed if has else ()
         kind = (panel.offered(ctx), tuple(tool.name for tool in listed))
         if kind not in self._listed:
-            self._listed[kind] = [render.tool(one, with_panel=kind[0]) for one in listed]
+            self._listed[kind] = [render.tool(tool, with_panel=kind[0]) for tool in listed]
         return t.ListToolsResult(tools=self._listed[kind])
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
@@ -181,17 +181,19 @@ class Handlers:
         if tasks.offered(ctx):  # a task keeps its result, and would lose it while a question is open
             return render.result(reply, self._downloads)
         tool = self._app.surface.callable[params.name]
-        asked = await self._sampling.asked(ctx, tool, request.arguments, reply)
-        if isinstance(asked, t.InputRequiredResult):
-            return asked
-        return render.result(self._app.pipeline.unreceived.noted(asked, who.id), self._downloads)
+        answer = await self._sampling.asked(ctx, tool, request.arguments, reply)
+        if isinstance(answer, t.InputRequiredResult):
+            return answer
+        return render.result(self._app.pipeline.unreceived.noted(answer, who.id), self._downloads)
 
     async def observe_cancellation(self, ctx: Context, call_next: CallNext) -> Any:
         """Lets a call go on whose client only stopped waiting; the SDK has cancelled its request by now."""
         if ctx.method == "notifications/cancelled":
-            given = ctx.params or {}
-            timed_out = bool(_TIMED_OUT.search(str(given.get("reason", ""))[:500]))
-            self._app.pipeline.activity.cancelled(sender_of(ctx, given.get("requestId")), timed_out=timed_out)
+            params = ctx.params or {}
+            timed_out = bool(_TIMED_OUT.search(str(params.get("reason", ""))[:500]))
+            self._app.pipeline.activity.cancelled(
+                sender_of(ctx, params.get("requestId")), timed_out=timed_out
+            )
         return await call_next(ctx)
 
     async def list_resources(
@@ -211,14 +213,16 @@ class Handlers:
         if str(params.uri) == panel.URI:
             return panel.content()
         session = self._session(self.who(ctx))
-        asked = str(params.uri), ctx.protocol_version, session.sees
-        return await anyio.to_thread.run_sync(session.resources.read, *asked)
+        request = str(params.uri), ctx.protocol_version, session.sees
+        return await anyio.to_thread.run_sync(session.resources.read, *request)
 
     async def _prompts_of(self, ctx: Context) -> Mapping[str, Prompt]:
         """Those of the toolboxes, and the workflows in the workspaces of the caller."""
         who = self.who(ctx)
-        found = partial(workflow_prompts, self._session(who).entitlements, who.id, self._app.pipeline.policy)
-        return {**await anyio.to_thread.run_sync(found), **self._prompts}
+        workflows = partial(
+            workflow_prompts, self._session(who).entitlements, who.id, self._app.pipeline.policy
+        )
+        return {**await anyio.to_thread.run_sync(workflows), **self._prompts}
 
     async def list_prompts(
         self, ctx: Context, params: t.PaginatedRequestParams | None
@@ -241,7 +245,7 @@ class Handlers:
             params.argument,
             session.entitlements.workspaces,
             prompts,
-            lambda: [one.path for one in newest().items],
+            lambda: [artifact.path for artifact in newest().items],
         )
 
 
@@ -309,13 +313,13 @@ class ProtocolServer(Server[Any]):
         protocol_version: str | None = None,
     ) -> t.ServerCapabilities:
         """Names the lists that do change. The SDK would name none of them over HTTP, and all in the new protocol."""
-        found = super().get_capabilities(
+        capabilities = super().get_capabilities(
             None, experimental_capabilities, extensions, protocol_version=protocol_version
         )
         for kind in ("tools", "prompts", "resources"):
-            if (one := getattr(found, kind)) is not None:
-                one.list_changed = bool(getattr(self.subscriptions.lists, f"{kind}_list_changed"))
-        return found
+            if (capability := getattr(capabilities, kind)) is not None:
+                capability.list_changed = bool(getattr(self.subscriptions.lists, f"{kind}_list_changed"))
+        return capabilities
 
     async def _discover(self, ctx: Context, _params: t.RequestParams) -> t.DiscoverResult:
         info = super().server_info.model_dump(by_alias=True, mode="json", exclude_none=True)

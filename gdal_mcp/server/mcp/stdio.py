@@ -41,17 +41,17 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
 
 async def run_stdio(server: Server[Any], ended: Callable[[], None] = lambda: None) -> None:
     """Forwards messages to the server, and answers those that could not be parsed. Calls `ended` at the end of input."""
-    kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:
+    accepted, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    async with stdio_server() as (reading, writing), accepted, messages, anyio.create_task_group() as group:
 
         async def sort() -> None:
-            async with kept, reading:
+            async with accepted, reading:
                 async for item in reading:
                     refused = refusal(item) if isinstance(item, Exception) else unanswerable(item.message)
                     if refused is not None:
                         await writing.send(SessionMessage(refused))
                     elif not isinstance(item, Exception):
-                        await kept.send(item)
+                        await accepted.send(item)
                 ended()
 
         group.start_soon(sort)
@@ -74,22 +74,26 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
     problems = error.errors(include_url=False)
     first, unreadable = problems[0], problems[0]["type"] == "json_invalid"
     if unreadable:
-        given, why = _leniently(first["input"]), f": {first['ctx']['error']}"
+        message, why = _leniently(first["input"]), f": {first['ctx']['error']}"
     else:  # JSON, but no message: one of the problems is about the whole of it
-        inputs = [one["input"] for one in problems]
-        given = next((one for one in inputs if isinstance(one, dict) and "method" in one), inputs[0])
+        inputs = [problem["input"] for problem in problems]
+        message = next(
+            (value for value in inputs if isinstance(value, dict) and "method" in value), inputs[0]
+        )
         why = ""
-    if given == "" or (isinstance(given, dict) and not {"id", "method"} <= given.keys()):
+    if message == "" or (isinstance(message, dict) and not {"id", "method"} <= message.keys()):
         return None
     data = t.ErrorData(
         code=t.PARSE_ERROR if unreadable else t.INVALID_REQUEST,
         message=f"The message is not {'readable JSON' if unreadable else 'a JSON-RPC request'}{why}. {_ADVICE}",
     )
-    one = given.get("id") if isinstance(given, dict) else None
-    readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back
-    if not (readable or (isinstance(one, int) and not isinstance(one, bool))):
-        one = None
-    return t.JSONRPCError(jsonrpc="2.0", id=one, error=data)
+    request_id = message.get("id") if isinstance(message, dict) else None
+    readable = (
+        isinstance(request_id, str) and request_id.isprintable()
+    )  # half of a surrogate pair cannot be written back
+    if not (readable or (isinstance(request_id, int) and not isinstance(request_id, bool))):
+        request_id = None
+    return t.JSONRPCError(jsonrpc="2.0", id=request_id, error=data)
 
 
 def _leniently(line: Any) -> Any:
@@ -98,6 +102,6 @@ def _leniently(line: Any) -> Any:
         return ""
     try:
         # no id needs more digits
-        return json.loads(text, parse_int=lambda one: int(one) if len(one) < 20 else 0, strict=False)
+        return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 20 else 0, strict=False)
     except (ValueError, RecursionError):
         return None

@@ -109,8 +109,8 @@ class Subscriptions:
 
         @asynccontextmanager
         async def both(server: Server[Any]) -> AsyncIterator[_Yielded]:
-            async with anyio.create_task_group() as self._group, lifespan(server) as made:
-                yield made
+            async with anyio.create_task_group() as self._group, lifespan(server) as state:
+                yield state
                 self._group.cancel_scope.cancel()
 
         return both
@@ -127,12 +127,14 @@ class Subscriptions:
         self, ctx: Context, params: t.SubscriptionsListenRequestParams
     ) -> t.SubscriptionsListenResult:
         """Serves one stream by the SDK's handler, as long as its request lasts."""
-        asked = params.notifications
-        uris = list(dict.fromkeys(asked.resource_subscriptions or ()))
+        requested = params.notifications
+        uris = list(dict.fromkeys(requested.resource_subscriptions or ()))
         _check(uris)
         who = self._who(ctx)
-        kept = {name: True for name, has in self.lists if has and getattr(asked, name)}
-        granted = t.SubscriptionFilter(**kept, resource_subscriptions=await self._readable(who, uris) or None)
+        lists = {name: True for name, has in self.lists if has and getattr(requested, name)}
+        granted = t.SubscriptionFilter(
+            **lists, resource_subscriptions=await self._readable(who, uris) or None
+        )
         if sum(other.id == who.id for other, _ in self._streams.values()) >= MAX_STREAMS:
             raise MCPError(
                 t.INTERNAL_ERROR, f"There are {MAX_STREAMS} subscriptions already. End one of them first."

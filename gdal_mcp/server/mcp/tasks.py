@@ -47,14 +47,14 @@ def created(task: Task) -> dict[str, Any]:
 
 def _told(task: Task) -> dict[str, Any]:
     now = time.time()
-    kept = task.expires_at(now) - task.created
+    lifetime = task.expires_at(now) - task.created
     age = (task.updated if task.ended else now) - task.created  # the same each time once it has ended
     wire: dict[str, Any] = {
         "taskId": task.id,
         "status": task.status,
         "createdAt": time_text(task.created),
         "lastUpdatedAt": time_text(task.updated),
-        "ttlMs": int(kept * 1000),
+        "ttlMs": int(lifetime * 1000),
         "pollIntervalMs": int(min(max(age / 10, _POLLS[0]), _POLLS[1]) * 1000),
     }
     if task.message:

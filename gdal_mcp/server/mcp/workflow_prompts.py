@@ -46,15 +46,15 @@ def workflow_prompts(entitlements: Entitlements | None, principal: str, policy: 
             data = _read(located)
             left -= len(data)
             if left >= 0 and (document := _document(data)) is not None:
-                made = _prompt(document, str(located))
-                prompts.setdefault(made.name, made)
+                prompt = _prompt(document, str(located))
+                prompts.setdefault(prompt.name, prompt)
     return prompts
 
 
 def _names(workspace: Workspace) -> list[str]:
     try:
-        with open_folder(workspace, FOLDER) as folder, os.scandir(folder) as found:
-            return sorted(one.name for one in found if _FILE.fullmatch(one.name))[:MOST]
+        with open_folder(workspace, FOLDER) as folder, os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if _FILE.fullmatch(entry.name))[:MOST]
     except (OSError, SandboxError):
         return []
 
@@ -80,11 +80,13 @@ def _prompt(document: WorkflowDocument, path: str) -> Prompt:
     values = tuple(
         PromptValue(
             name,
-            f"{one.type}, required" if one.default is None else f"{one.type}; has a default",
-            required=one.default is None,
-            is_path=one.type == "path",
+            f"{parameter.type}, required"
+            if parameter.default is None
+            else f"{parameter.type}; has a default",
+            required=parameter.default is None,
+            is_path=parameter.type == "path",
         )
-        for name, one in document.parameters.items()
+        for name, parameter in document.parameters.items()
     )
     return Prompt(
         f"workflow_{document.name}",
@@ -99,6 +101,6 @@ def _lines(path: str, values: tuple[PromptValue, ...]) -> Iterator[str]:
     named = json.dumps(path, ensure_ascii=False).replace("{", "{{").replace("}", "}}")
     yield f"Call workflow_check with workflow {named}"
     if values:
-        given = ", ".join(f"{one.name} = {{{one.name}}}" for one in values)
-        yield f" and these parameters, without those that are empty, each as its type: {given}"
+        parameters = ", ".join(f"{value.name} = {{{value.name}}}" for value in values)
+        yield f" and these parameters, without those that are empty, each as its type: {parameters}"
     yield ". Tell me what is wrong or unknown in it. If nothing is wrong, call workflow_run with the same arguments."

@@ -70,15 +70,15 @@ def findings(settings: Settings) -> Iterator[tuple[str, ClusterFinding]]:
         version, architecture = engine.info().api_version, engine.info().architecture
 
         def let_in(changes: dict[str, Callable[[dict[str, Any]], object]]) -> list[str]:
-            found = []
+            admitted = []
             for name, change in changes.items():
-                asked = copy.deepcopy(call_pod(image, architecture))
-                change(asked["spec"])
-                if not admission_error(api, asked):
-                    found.append(name)
-            return found
+                pod = copy.deepcopy(call_pod(image, architecture))
+                change(pod["spec"])
+                if not admission_error(api, pod):
+                    admitted.append(name)
+            return admitted
 
-        asked: dict[str, Callable[[], ClusterFinding]] = {
+        checks: dict[str, Callable[[], ClusterFinding]] = {
             "rights": lambda: rights(granted_rights(api)),
             "rights elsewhere": lambda: powers(
                 [f"{verb} {name}" for name, verb in _POWERS if can_cluster_wide(api, name, verb)]
@@ -87,7 +87,7 @@ def findings(settings: Settings) -> Iterator[tuple[str, ClusterFinding]]:
             "pod security": lambda: security(let_in(_HOSTILE)),
             "admission": lambda: pinned(let_in(_OTHER), version),
         }
-        for name, ask in asked.items():
+        for name, ask in checks.items():
             try:
                 yield name, ask()
             except SandboxError as error:
@@ -96,8 +96,8 @@ def findings(settings: Settings) -> Iterator[tuple[str, ClusterFinding]]:
         try:
             look = probe_node(engine, api, image, architecture)
         except IsolationRefused as error:
-            found = f"not tried, as no Pod but a call is let in: {error}"
-            yield "network policy", ClusterFinding("ok", found[:300])
+            reason = f"not tried, as no Pod but a call is let in: {error}"
+            yield "network policy", ClusterFinding("ok", reason[:300])
         except SandboxError as error:
             yield "node", ClusterFinding("warning", str(error)[:300], AGAIN)
         else:
@@ -109,7 +109,7 @@ def rights(given: set[tuple[str, str]]) -> ClusterFinding:
     missing = {
         (name, verb)
         for name, verb in NEEDED
-        if given.isdisjoint((one, what) for one in (name, "*", "*.*") for what in (verb, "*"))
+        if given.isdisjoint((resource, what) for resource in (name, "*", "*.*") for what in (verb, "*"))
     }
     more = sorted(f"{verb} {name}" for name, verb in given - NEEDED if (name, verb) != ("pods/log", "get"))
     if missing:
@@ -134,13 +134,13 @@ def quota(text: str, settings: Settings) -> ClusterFinding:
     """The quota, read from the refusal of a Pod that requests everything."""
     limited = _LIMITED.search(text) if "exceeded quota" in text else None
     if limited is None:
-        found = (
+        limits = (
             f"a Pod that requests everything is refused for another reason: {text}"[:250] if text else "none"
         )
         return ClusterFinding(
-            "warning", found, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
+            "warning", limits, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
         )
-    amounts = dict(one.split("=", 1) for one in limited[1].split(",") if "=" in one)
+    amounts = dict(pair.split("=", 1) for pair in limited[1].split(",") if "=" in pair)
     memory = parse_quantity(amounts.get("limits.memory", "")) or 0.0
     fitting, wanted = int(memory // settings.memory), settings.concurrent + settings.pool_max
     shown = f"{', '.join(f'{name} {value}' for name, value in amounts.items())}: {fitting} Pods of {settings.memory >> 20} MiB"
@@ -178,15 +178,15 @@ def named(image: str) -> ClusterFinding:
 
 
 def node(look: NodeFindings, settings: Settings) -> ClusterFinding:
-    found = f"{look.node}: Linux {look.kernel}, Landlock {look.landlock or 'absent'}, {'a' if look.filtered else 'no'} filter of the runtime"
+    facts = f"{look.node}: Linux {look.kernel}, Landlock {look.landlock or 'absent'}, {'a' if look.filtered else 'no'} filter of the runtime"
     if not look.landlock:
         fix = "Use nodes with Linux 5.13 or newer and landlock among their security modules (lsm=)."
-        return ClusterFinding("warning" if "landlock" in settings.nodes_without else "failed", found, fix)
+        return ClusterFinding("warning" if "landlock" in settings.nodes_without else "failed", facts, fix)
     if not look.filtered:
         return ClusterFinding(
-            "warning", found, "Use a runtime whose RuntimeDefault profile of seccomp is in force."
+            "warning", facts, "Use a runtime whose RuntimeDefault profile of seccomp is in force."
         )
-    return ClusterFinding("ok", found)
+    return ClusterFinding("ok", facts)
 
 
 def network(look: NodeFindings) -> ClusterFinding:

@@ -116,14 +116,14 @@ def examine_apart(settings: Settings) -> dict[str, Any]:
             timeout=_APART_SECONDS,
             check=True,
         )
-        found: dict[str, Any] = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         reason = f"this host was not examined within {_APART_SECONDS:.0f} s"
     except (subprocess.CalledProcessError, OSError, ValueError) as error:
         last = str(getattr(error, "stderr", "") or error).strip().rpartition("\n")[2]
         reason = f"the process that examines this host failed: {last[:300]}"
     else:
-        return found
+        return report
     return DoctorReport((DoctorRow("server", "doctor", "failed", reason, AGAIN),), {}).as_dict()
 
 
@@ -190,8 +190,8 @@ def _fix(error: SandboxError) -> str:
 
 def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
     info = host.info
-    found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
-    yield DoctorRow("engine", "engine", "ok", found)
+    value = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
+    yield DoctorRow("engine", "engine", "ok", value)
     if info.other_hosts:  # its containers run on other machines, which the rows of the cluster describe
         return
     if advised := ADVISED.get(info.name):
@@ -208,9 +208,9 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
         )
     yield DoctorRow("engine", "rootless", "ok", power)
     modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
-    found = ", ".join(modules) or "neither AppArmor nor SELinux"
+    value = ", ".join(modules) or "neither AppArmor nor SELinux"
     fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
-    yield _warning_if(not modules, "engine", "security module", found, fix)
+    yield _warning_if(not modules, "engine", "security module", value, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
     yield DoctorRow("engine", "tier", "ok", tier)
 
@@ -221,18 +221,18 @@ def _passed_over(hosting: Hosting) -> Iterator[DoctorRow]:
     They are not faults.
     """
     absent: dict[str, list[str]] = {}
-    for one in hosting.passed_over:
-        if one.absent:
-            absent.setdefault(one.reason, []).append(one.candidate)
+    for engine in hosting.passed_over:
+        if engine.absent:
+            absent.setdefault(engine.reason, []).append(engine.candidate)
             continue
         fix = "Another engine is used. To use this one, remove the reason, or name it with --engine."
-        yield DoctorRow("engine", "passed over", "warning", str(one), fix)
+        yield DoctorRow("engine", "passed over", "warning", str(engine), fix)
     for reason, names in absent.items():
         yield DoctorRow("engine", "passed over", "ok", f"{reason}: {', '.join(names)}")
 
 
-def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> DoctorRow:  # noqa: FBT001 - the question itself
-    return DoctorRow(group, name, "warning", found, fix) if wrong else DoctorRow(group, name, "ok", found)
+def _warning_if(wrong: bool, group: str, name: str, value: str, fix: str) -> DoctorRow:  # noqa: FBT001 - the question itself
+    return DoctorRow(group, name, "warning", value, fix) if wrong else DoctorRow(group, name, "ok", value)
 
 
 def _image(host: Host, settings: Settings) -> Iterator[DoctorRow]:
@@ -241,9 +241,9 @@ def _image(host: Host, settings: Settings) -> Iterator[DoctorRow]:
     Set-up examined the image itself, unless it is the image of the packaged catalogue.
     """
     image = host.image
-    found = f"{image.reference}, a local stand-in" if image.standin else image.reference
+    value = f"{image.reference}, a local stand-in" if image.standin else image.reference
     fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
-    yield _warning_if(image.standin, "image", "image", found, fix)
+    yield _warning_if(image.standin, "image", "image", value, fix)
     yield DoctorRow("image", "digest", "ok", image.digest)
     warning = version_warning(image.reference, image.version)
     yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
@@ -260,10 +260,10 @@ def _faults(probed: Probed) -> Iterator[DoctorRow]:
     """The known faults of GDAL: a row for each, with its state in this image and its workaround."""
     for name, fault in faults().items():
         state = probed.state(name)
-        found = "absent" if state is FaultState.ABSENT else f"{_FAULT_STATES[state]}. {fault.workaround}"
+        value = "absent" if state is FaultState.ABSENT else f"{_FAULT_STATES[state]}. {fault.workaround}"
         unexpected = fault.probe and state is FaultState.UNKNOWN
         fix = "The probe did not run in this image. The fault is treated as present."
-        yield _warning_if(unexpected, "fault", name, found, fix)
+        yield _warning_if(unexpected, "fault", name, value, fix)
 
 
 def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[DoctorRow]:
@@ -275,8 +275,8 @@ def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[DoctorRow]:
             fix = f"Run `{box.image.setup}`, then doctor again."
             yield DoctorRow(f"image {box.name}", "ready", "failed", str(error), fix)
             continue
-        found = f"{host.image.reference}, {box.title} {host.image.version}"
-        yield DoctorRow(f"image {box.name}", "image", "ok", found)
+        value = f"{host.image.reference}, {box.title} {host.image.version}"
+        yield DoctorRow(f"image {box.name}", "image", "ok", value)
         yield DoctorRow(f"image {box.name}", "digest", "ok", host.image.digest)
         yield from _attested(host, f"attestation {box.name}")
 
@@ -299,9 +299,9 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             fix = "Correct its permissions, or use --workspace-ro."
             yield DoctorRow("workspace", str(root), "failed", "not writable by this server", fix)
         elif not hosting.templates.readable(root):
-            found = f"{mode}, but containers run as {uid}:{gid}, which cannot read it"
+            value = f"{mode}, but containers run as {uid}:{gid}, which cannot read it"
             fix = f"chmod o+rx {root}, or give it to a user that is not root."
-            yield DoctorRow("workspace", str(root), "failed", found, fix)
+            yield DoctorRow("workspace", str(root), "failed", value, fix)
         else:
             yield DoctorRow("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
             yield _pipes(root, hosting.covers_paths())
@@ -312,20 +312,20 @@ def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> Doctor
 
     `covered` is True if the engine mounts /dev/null on named pipes; None if that is unknown.
     """
-    found = named_pipes(root, most)
-    shown = ", ".join(found.paths[:1]) + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
-    if found.paths and not covered:
+    pipes = named_pipes(root, most)
+    shown = ", ".join(pipes.paths[:1]) + (f" and {len(pipes.paths) - 1} more" if len(pipes.paths) > 1 else "")
+    if pipes.paths and not covered:
         fix = "Move them out of the workspace: a call can read what is written to them."
         known = (
             "open to calls" if covered is False else "unknown: no engine is in use, which would cover them"
         )
         return DoctorRow("workspace", "named pipes", "warning", f"{shown}: {known}", fix)
-    if not found.complete:
+    if not pipes.complete:
         fix = "Choose a smaller workspace, or use --mount-scope inputs."
         return DoctorRow(
             "workspace", "named pipes", "warning", f"unknown: not all of {root} was looked at", fix
         )
-    closed = f"{shown}: covered by /dev/null in every container" if found.paths else f"none in {root}"
+    closed = f"{shown}: covered by /dev/null in every container" if pipes.paths else f"none in {root}"
     return DoctorRow("workspace", "named pipes", "ok", closed)
 
 
@@ -335,29 +335,29 @@ def _storage(area: StagingArea) -> DoctorRow:
         replaces = area.replaces()
     except SandboxError as error:
         return DoctorRow("workspace", "storage", "failed", str(error), _fix(error))
-    found = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
+    value = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
     fix = "Calls that would replace a file are refused: write to new names, or keep it on ext4, xfs, btrfs, tmpfs or overlayfs."
-    return _warning_if(not replaces, "workspace", "storage", found, fix)
+    return _warning_if(not replaces, "workspace", "storage", value, fix)
 
 
 def _records(settings: Settings) -> Iterator[DoctorRow]:
-    found = verify(settings.state.audit)
+    verification = verify(settings.state.audit)
     if not is_lasting(settings.state_dir):
         fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
         yield DoctorRow("records", "kept", "warning", "in this container, and lost with it", fix)
-    if found.ok:
-        value = f"{found.records} records, chain whole, {settings.state_dir}"
+    if verification.ok:
+        value = f"{verification.records} records, chain whole, {settings.state_dir}"
         yield DoctorRow("records", "audit", "ok", value)
     else:
         fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
-        yield DoctorRow("records", "audit", "failed", found.reason, fix)
+        yield DoctorRow("records", "audit", "failed", verification.reason, fix)
 
 
 def _removed(settings: Settings) -> Iterator[DoctorRow]:
     """Settings that are set but no longer have an effect."""
     for notice in settings.notices:
-        found, _, fix = notice.partition(". ")
-        yield DoctorRow("settings", "removed", "warning", found, fix)
+        value, _, fix = notice.partition(". ")
+        yield DoctorRow("settings", "removed", "warning", value, fix)
 
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[DoctorRow]:
@@ -372,5 +372,5 @@ def _policy(settings: Settings, policy: Policy) -> Iterator[DoctorRow]:
         yield DoctorRow("policy", "writes", "warning", value, fix)
     if settings.no_auth:
         fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
-        found = "none: everybody who reaches the port acts as the user who runs the server"
-        yield DoctorRow("policy", "authentication", "warning", found, fix)
+        authentication = "none: everybody who reaches the port acts as the user who runs the server"
+        yield DoctorRow("policy", "authentication", "warning", authentication, fix)

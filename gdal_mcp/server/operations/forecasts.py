@@ -39,7 +39,7 @@ class Forecasts:
             "name": document.name,
             "title": document.title,
             "steps": _steps(checked),
-            "publishes": [str(one.output.target) for one in checked.publishes],
+            "publishes": [str(publishing.output.target) for publishing in checked.publishes],
         }
         with suppress(OSError):
             put_private(self.folder / f"{call.call_id}.json", json.dumps(forecast).encode())
@@ -50,10 +50,12 @@ class Forecasts:
         if not _CALL.fullmatch(call_id):
             return None
         try:
-            found: dict[str, Any] = json.loads((self.folder / f"{call_id}.json").read_text(encoding="utf-8"))
+            forecast: dict[str, Any] = json.loads(
+                (self.folder / f"{call_id}.json").read_text(encoding="utf-8")
+            )
         except (OSError, ValueError):
             return None
-        return found
+        return forecast
 
     def _prune(self) -> None:
         """Removes the oldest forecasts. Raises OSError."""

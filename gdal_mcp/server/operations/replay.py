@@ -63,7 +63,10 @@ class Replay(Operation):
 
     def accept(self, draft: Draft) -> None:
         """Raises ToolError if a draft changes the workspace in any way other than writing new outputs."""
-        changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
+        changes = any(
+            output.update or output.replaces or output.shared or output.server_named
+            for output in draft.outputs
+        )
         if draft.files.transfers or draft.files.removes or changes:
             raise ToolError(
                 Code.INVALID_ARGUMENT,
@@ -78,8 +81,10 @@ class Replay(Operation):
         workspace = home(plan.draft)
         folder = PurePosixPath(staging.path.relative_to(workspace.root))
         new = {
-            one.name: Materials.digest(WorkspacePath(workspace, folder / one.name, is_folder=one.is_folder))
-            for one in staging.collect(plan.limits)
+            staged.name: Materials.digest(
+                WorkspacePath(workspace, folder / staged.name, is_folder=staged.is_folder)
+            )
+            for staged in staging.collect(plan.limits)
         }
         old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
         places = {output.target.name: output for output in plan.draft.outputs}
@@ -166,15 +171,15 @@ def replay_of(call: Call, hosting: Hosting, workspaces: Workspaces, ordinary: Op
 
 def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> dict[str, str | None]:
     """The digests, by file name, of one output's files. `names` are the names of all outputs of the call."""
-    found: dict[str, str | None] = {}
+    digests: dict[str, str | None] = {}
     for file, digest in files.items():
         # a companion file such as `a.tif.aux.xml` belongs to `a.tif`; otherwise it is matched by stem, as for `a.hdr`
-        appended = [one for one in names if file.startswith(f"{one}.")]
-        stems = [one for one in names if file.startswith(f"{one.rpartition('.')[0] or one}.")]
+        appended = [output for output in names if file.startswith(f"{output}.")]
+        stems = [output for output in names if file.startswith(f"{output.rpartition('.')[0] or output}.")]
         owners = [file] if file in names else sorted(appended, key=len, reverse=True) or sorted(stems)
         if owners[:1] == [name]:
-            found[file] = digest
-    return found
+            digests[file] = digest
+    return digests
 
 
 def by_content(path: str, parsed: object) -> ReplayVerdict:

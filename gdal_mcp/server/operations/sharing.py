@@ -85,11 +85,11 @@ def _host(settings: Settings, report: DoctorReport, system: str, file_system: st
 def _private(settings: Settings) -> Iterator[tuple[str, str]]:
     """Private texts and their replacements."""
     for number, folder in enumerate((*settings.workspaces, *settings.workspaces_ro), 1):
-        yield from ((str(one), f"WORKSPACE-{number}") for one in {folder, folder.resolve()})
+        yield from ((str(path), f"WORKSPACE-{number}") for path in {folder, folder.resolve()})
     yield str(settings.state_dir), "STATE"
-    yield from ((str(one), "POLICY") for one in (settings.policy, settings.config) if one)
+    yield from ((str(path), "POLICY") for path in (settings.policy, settings.config) if path)
     with suppress(EngineUnavailable):
-        named = (one.socket for one in endpoints(settings.engine, os.environ) if one.named)
+        named = (endpoint.socket for endpoint in endpoints(settings.engine, os.environ) if endpoint.named)
         yield from ((str(socket), "ENGINE") for socket in named if socket)
     yield platform.node(), "MACHINE"
     yield str(Path.home()), "HOME"
@@ -121,4 +121,7 @@ def _sockets(settings: Settings) -> list[str]:
         places = endpoints(settings.engine, os.environ)
     except EngineUnavailable as error:
         return [str(error)]
-    return [f"{one}: {'there' if one.socket and one.socket.exists() else 'not there'}" for one in places]
+    return [
+        f"{endpoint}: {'there' if endpoint.socket and endpoint.socket.exists() else 'not there'}"
+        for endpoint in places
+    ]

@@ -20,21 +20,21 @@ class Undoable:
 
 def undoable(app: App) -> tuple[Undoable, ...]:
     """The calls that can be undone in the workspaces of these settings, newest first. Raises StagingFailed."""
-    found = []
+    rows = []
     for area in app.areas.values():
-        for one in area.kept():
-            call = app.registry.call(one.call_id)
-            if call is not None and not one.is_undone:
+        for entry in area.kept():
+            call = app.registry.call(entry.call_id)
+            if call is not None and not entry.is_undone:
                 later = tuple(row.id for row in _later(app, area, call.id))
-                found.append(Undoable(call, tuple(sorted(_touched(call))), later))
-    return tuple(sorted(found, key=lambda row: row.call.started, reverse=True))
+                rows.append(Undoable(call, tuple(sorted(_touched(call))), later))
+    return tuple(sorted(rows, key=lambda row: row.call.started, reverse=True))
 
 
 def can_undo(app: App, call_id: str) -> bool:
     """True if the call was not undone and a workspace still has the files for an undo. Raises StagingFailed."""
     area = _area(app, call_id)
-    kept = area.kept() if area is not None else ()
-    return any(one.call_id == call_id and not one.is_undone for one in kept)
+    entries = area.kept() if area is not None else ()
+    return any(entry.call_id == call_id and not entry.is_undone for entry in entries)
 
 
 def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
     except SandboxError as error:
         app.audit.append({**event, "type": "undo.finished", "outcome": "FAILED", "message": str(error)})
         if isinstance(error, StagingFailed) and (later := _later(app, area, call_id)):
-            names = ", then ".join(f"{one.id} ({one.tool})" for one in later)
+            names = ", then ".join(f"{later_call.id} ({later_call.tool})" for later_call in later)
             raise StagingFailed(f"{error} A later call prevents this: undo {names} first.") from error
         raise
     app.registry.retract_artifacts(call_id, by)
@@ -77,11 +77,11 @@ def _area(app: App, call_id: str) -> StagingArea | None:
 def _later(app: App, area: StagingArea, call_id: str) -> tuple[Call, ...]:
     """Later calls that wrote, moved or removed the same files and were not undone, newest first."""
     call = app.registry.call(call_id)
-    ids = [one.call_id for one in area.kept() if not one.is_undone]
+    ids = [entry.call_id for entry in area.kept() if not entry.is_undone]
     if call is None or call_id not in ids:
         return ()
     newer = filter(None, map(app.registry.call, ids[: ids.index(call_id)]))
-    return tuple(one for one in newer if _touched(one) & _touched(call))
+    return tuple(other for other in newer if _touched(other) & _touched(call))
 
 
 def _touched(call: Call) -> set[str]:

@@ -184,9 +184,13 @@ class Uploads:
         if reach.settings.read_only:
             raise reads_only()
         entry = reach.entry
-        given = entry is None or entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
-        excluded = entry is not None and any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
-        if not reach.surface.permits(UPLOAD) or not given or excluded:
+        permitted = (
+            entry is None
+            or entry.tools is None
+            or any(fnmatchcase(UPLOAD, pattern) for pattern in entry.tools)
+        )
+        excluded = entry is not None and any(fnmatchcase(UPLOAD, pattern) for pattern in entry.exclude_tools)
+        if not reach.surface.permits(UPLOAD) or not permitted or excluded:
             raise denied("you may not upload")
         path = f"{place[0].root}/{place[1]}"
         arguments = {"path": path, "bytes": declared or 0, "sha256": "0" * 64, "overwrite": True}

@@ -59,7 +59,7 @@ def _draft(arguments: ReprojectArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.input)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     resolution = arguments.resolution
-    given = {
+    values = {
         "output-crs": arguments.dst_crs,
         "input-crs": arguments.src_crs,
         "resampling": arguments.resampling,
@@ -72,7 +72,7 @@ def _draft(arguments: ReprojectArguments, context: DraftContext) -> Draft:
         "transform-option": arguments.transform_options or None,
     }
     path = "raster reproject"
-    return gdal_command(path, (path,), (given, arguments.extra_args or ()), context, (source, output))
+    return gdal_command(path, (path,), (values, arguments.extra_args or ()), context, (source, output))
 
 
 REPROJECT = Tool(
