@@ -3,6 +3,7 @@
 Pure, except that it reads this package's own data:
 
     data/vocabulary.toml  by hand: words that people use and GDAL does not
+    data/titles.toml      by hand: names of tools of other programs, by algorithm
     data/examples.toml    by hand: worked calls of every algorithm, and related algorithms
     data/effects.toml     by hand: algorithms that remove files, or update them
     data/prompts.toml     by hand: the texts of the prompts, and their arguments

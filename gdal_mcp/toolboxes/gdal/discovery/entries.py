@@ -19,6 +19,8 @@ FIELDS: Final[Mapping[str, float]] = {
     "choice": 0.6,
     "argument_help": 0.1,
 }
+_ISE: Final = re.compile(r"is(e|ed|er|es|ing|ation)$")
+_LONG: Final = 8  # characters; `raise` and `noise` are shorter
 _WORD: Final = re.compile(r"[a-z0-9]+")
 
 # a hand-picked tool: name, title, description, and True if it writes
@@ -52,6 +54,9 @@ class SearchEntry:
 
     hit: Hit
     texts: Mapping[str, str]
+    phrases: tuple[
+        str, ...
+    ] = ()  # each is a name of the work, or the title of a tool of another program that does it
     factor: float = 1.0  # multiplies the score
 
     @property
@@ -77,17 +82,24 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> SearchEntry:
     effect: Literal["reads", "may write", "writes"] = (
         "writes" if always else "reads" if possible["needs_approval"] == "no" else "may write"
     )
+    called = read("vocabulary.toml")["algorithms"].get(algorithm.path, ())
     texts = {
         "name": algorithm.path,
-        "called": " ".join(read("vocabulary.toml")["algorithms"].get(algorithm.path, ())),
+        "called": " ".join(called),
         "help": algorithm.description,
         "argument": " ".join(argument.name for argument in own),
         "choice": " ".join(choice for argument in own for choice in argument.choices),
         "argument_help": " ".join(argument.description for argument in own),
     }
+    phrases = (
+        algorithm.path,
+        algorithm.path.partition(" ")[2],
+        *called,
+        *read("titles.toml").get(algorithm.path, ()),
+    )
     hit = Hit(algorithm.path, tool_name(algorithm.path), algorithm.description, effect)
     factor = float(read("vocabulary.toml")["quiet"].get(algorithm.path, 1.0))
-    return SearchEntry(hit, texts, factor)
+    return SearchEntry(hit, texts, phrases, factor)
 
 
 def effects(algorithm: Algorithm) -> dict[str, Any]:
@@ -146,8 +158,18 @@ def plain_words(text: str) -> list[str]:
 
 def words(text: str) -> list[str]:
     """The searched words of a text, in order, with normalized spelling and without stop words."""
-    spelling, stop = read("vocabulary.toml")["spelling"], _stop()
-    return [spelling.get(word, word) for word in plain_words(text) if word not in stop]
+    stop = _stop()
+    return [_spelled(word) for word in plain_words(text) if word not in stop]
+
+
+@lru_cache(maxsize=4096)
+def _spelled(word: str) -> str:
+    """The word as the index spells it: American, and without other spellings and abbreviations."""
+    vocabulary = read("vocabulary.toml")
+    for british, american in vocabulary["british"].items():
+        word = word.replace(british, american)
+    word = _ISE.sub(r"iz\1", word) if len(word) >= _LONG else word
+    return str(vocabulary["spelling"].get(word, word))
 
 
 @lru_cache(maxsize=1)

@@ -36,7 +36,11 @@ _NEAR_ENOUGH: Final = 0.78
 _SHORT: Final = 4  # characters; a shorter unknown word is similar to too many words
 # The SQL text is ours, and words are bound parameters. rowid starts at 1, entry numbers start at 0.
 _RANKED: Final = f"SELECT rowid - 1, -bm25(entries, {', '.join(map(str, FIELDS.values()))}) FROM entries WHERE entries MATCH ?"  # noqa: S608
+_PHRASES: Final = "SELECT number, phrase, -bm25(phrases) FROM phrases WHERE phrases MATCH ?"
 _SYNONYMS: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
+
+# A word to search for: its weight, and the typed word that means it.
+Meanings = dict[str, tuple[float, str]]
 
 
 def search(
@@ -59,7 +63,7 @@ def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     entries = [of_algorithm(catalogue, algorithm) for algorithm in catalogue.algorithms.values()]
     for name, title, description, writes in picked:
         hit = Hit("", name, title, "writes" if writes else "reads")
-        entries.append(SearchEntry(hit, {"name": name, "called": title, "help": description}))
+        entries.append(SearchEntry(hit, {"name": name, "called": title, "help": description}, (name, title)))
     return Index(entries)
 
 
@@ -69,53 +73,110 @@ class Index:
     def __init__(self, entries: Sequence[SearchEntry]) -> None:
         self._entries = entries
         rows = [[" ".join(words(entry.texts.get(field, ""))) for field in FIELDS] for entry in entries]
-        self._known = sorted({word for row in rows for text in row for word in text.split()})
+        phrases = [
+            (number, " ".join(words(text))) for number, entry in enumerate(entries) for text in entry.phrases
+        ]
+        texts = [text for row in rows for text in row] + [phrase for _, phrase in phrases]
+        self._known = sorted({word for text in texts for word in text.split()})
+        meant = [(word, " ".join(related)) for word, related in read("vocabulary.toml")["words"].items()]
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        for table, columns in (("entries", ", ".join(FIELDS)), ("synonyms", "word, meant UNINDEXED")):
-            self._database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize = 'porter')")
-        self._database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
-        meant = [(word, " ".join(related)) for word, related in read("vocabulary.toml")["words"].items()]
-        self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)
+        self._fill("entries", ", ".join(FIELDS), rows)
+        self._fill("phrases", "number UNINDEXED, phrase", phrases)
+        self._fill("synonyms", "word, meant UNINDEXED", meant)
+
+    def _fill(self, table: str, columns: str, rows: Sequence[Sequence[object]]) -> None:
+        self._database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize = 'porter')")
+        places = ", ".join("?" * (columns.count(",") + 1))
+        self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - names of ours
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
-        scores: dict[int, float] = {}
-        reasons: dict[int, list[str]] = {}
-        padded_query = f" {' '.join(plain_words(query))} "
-        for number, entry in enumerate(self._entries):
-            if name := next((phrase for phrase in entry.names if f" {phrase} " in padded_query), None):
-                scores[number], reasons[number] = _NAMED, [f"name: {name}"]
-        for word, (importance, typed) in self._meant(words(query)[:MAX_WORDS]).items():
-            for number, score in self._rows(_RANKED, word):
-                scores[number] = scores.get(number, 0.0) + importance * score
-                reasons.setdefault(number, []).append(word if word == typed else f"{typed} ~ {word}")
-        hits = [
-            replace(entry.hit, why=tuple(reasons[number][:4]), score=round(scores[number] * entry.factor, 6))
-            for number, entry in enumerate(self._entries)
-            if number in scores
-        ]
+        typed = self._separated(words(query)[:MAX_WORDS])
+        meanings = self._meant(typed)
+        matches = self._matches(meanings)
+        phrases = self._best_phrases(meanings)
+        named = self._named(query)
+        hits = []
+        for number in matches.keys() | phrases.keys() | named.keys():
+            entry, (phrase_score, phrase_words) = self._entries[number], phrases.get(number, (0.0, ()))
+            found = dict.fromkeys([*matches.get(number, ()), *phrase_words])
+            share = len({meanings[word][1] for word in found}) / max(len(set(typed)), 1)
+            score = sum(matches.get(number, {}).values()) + phrase_score
+            reasons = [f"name: {named[number]}"] if number in named else []
+            reasons += [
+                word if word == meanings[word][1] else f"{meanings[word][1]} ~ {word}" for word in found
+            ]
+            total = ((_NAMED if number in named else 0.0) + score * share) * entry.factor
+            hits.append(replace(entry.hit, why=tuple(reasons[:4]), score=round(total, 6)))
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
 
-    def _meant(self, typed: Sequence[str]) -> dict[str, tuple[float, str]]:
+    def _named(self, query: str) -> dict[int, str]:
+        """The entries whose full name is in the query, and that name."""
+        padded = f" {' '.join(plain_words(query))} "
+        return {
+            number: name
+            for number, entry in enumerate(self._entries)
+            for name in reversed(entry.names)
+            if f" {name} " in padded
+        }
+
+    def _matches(self, meanings: Meanings) -> dict[int, dict[str, float]]:
+        """For each entry that has one of the words: the score of each of its words."""
+        scores: dict[int, dict[str, float]] = {}
+        for word, (importance, _) in meanings.items():
+            for number, score in self._rows(_RANKED, word):
+                scores.setdefault(number, {})[word] = importance * score
+        return scores
+
+    def _best_phrases(self, meanings: Meanings) -> dict[int, tuple[float, tuple[str, ...]]]:
+        """For each entry: the score and the found words of the phrase that is most like the query."""
+        scores: dict[tuple[int, str], dict[str, float]] = {}
+        for word, (importance, _) in meanings.items():
+            for number, phrase, score in self._rows(_PHRASES, word):
+                scores.setdefault((number, phrase), {})[word] = importance * score
+        best: dict[int, tuple[float, tuple[str, ...]]] = {}
+        for (number, phrase), found in scores.items():
+            share = min(1.0, len(found) / len(set(phrase.split())))
+            best[number] = max(best.get(number, (0.0, ())), (sum(found.values()) * share, tuple(found)))
+        return best
+
+    def _separated(self, typed: Sequence[str]) -> list[str]:
+        """The words with compounds as they are known: `hill shade` as `hillshade`, `makepoint` as `make point`."""
+        separated: list[str] = []
+        for word, following in zip(typed, [*typed[1:], ""], strict=False):
+            joined = word + following
+            separated += [joined] if following and joined in self._known else []
+            separated += [word] if self._is_known(word) else self._halves(word)
+        return separated
+
+    def _halves(self, word: str) -> list[str]:
+        halves = ([word[:place], word[place:]] for place in range(3, len(word) - 2))
+        return next((pair for pair in halves if all(map(self._is_known, pair))), [word])
+
+    def _is_known(self, word: str) -> bool:
+        return any(self._rows(query, word) for query in (_RANKED, _PHRASES, _SYNONYMS))
+
+    def _meant(self, typed: Sequence[str]) -> Meanings:
         """The words to search for, each with its weight and the typed word."""
-        meanings: dict[str, tuple[float, str]] = {}
+        meanings: Meanings = {}
         for word in typed:
             related = [synonym for (synonyms,) in self._rows(_SYNONYMS, word) for synonym in synonyms.split()]
             meant = [(synonym, _RELATED) for synonym in related]
-            if self._rows(_RANKED, word):
+            if self._rows(_RANKED, word) or self._rows(_PHRASES, word):
                 meant.append((word, 1.0))
-            elif not related and len(word) >= _SHORT:  # the first letter is assumed to be correct
-                candidates = [
-                    candidate
-                    for candidate in self._known
-                    if candidate[0] == word[0] and abs(len(candidate) - len(word)) <= 2
-                ]
-                near = get_close_matches(word, candidates, n=1, cutoff=_NEAR_ENOUGH)
-                meant += [(candidate, _NEAREST) for candidate in near]
+            elif not related and len(word) >= _SHORT:
+                meant += [(near, _NEAREST) for near in self._nearest(word)]
             for meaning, importance in meant:
                 if meanings.get(meaning, (0.0, ""))[0] < importance:
                     meanings[meaning] = (importance, word)
         return meanings
+
+    def _nearest(self, word: str) -> list[str]:
+        """The known word that is most like this one. The first letter is assumed to be correct."""
+        candidates = [
+            known for known in self._known if known[0] == word[0] and abs(len(known) - len(word)) <= 2
+        ]
+        return get_close_matches(word, candidates, n=1, cutoff=_NEAR_ENOUGH)
 
     def _rows(self, query: str, word: str) -> list[tuple[Any, ...]]:
         with self._lock:
