@@ -158,8 +158,7 @@ def plain_words(text: str) -> list[str]:
 
 def words(text: str) -> list[str]:
     """The searched words of a text, in order, with normalized spelling and without stop words."""
-    stop = _stop()
-    return [_spelled(word) for word in plain_words(text) if word not in stop]
+    return [_spelled(word) for word in plain_words(text) if not _is_stop(word)]
 
 
 @lru_cache(maxsize=4096)
@@ -172,6 +171,11 @@ def _spelled(word: str) -> str:
     return str(vocabulary["spelling"].get(word, word))
 
 
-@lru_cache(maxsize=1)
-def _stop() -> frozenset[str]:
-    return frozenset(read("vocabulary.toml")["stop"]["words"].split())
+def _is_stop(word: str) -> bool:
+    """True for a stop word and for a number, unless the number is one that names work, such as 8 (bits)."""
+    return word in _listed("words") or (word.isdigit() and word not in _listed("numbers"))
+
+
+@lru_cache(maxsize=2)
+def _listed(name: str) -> frozenset[str]:
+    return frozenset(read("vocabulary.toml")["stop"][name].split())
