@@ -78,7 +78,9 @@ class Index:
         ]
         texts = [text for row in rows for text in row] + [phrase for _, phrase in phrases]
         self._known = sorted({word for text in texts for word in text.split()})
-        meant = [(word, " ".join(related)) for word, related in read("vocabulary.toml")["words"].items()]
+        vocabulary = read("vocabulary.toml")
+        meant = [(word, " ".join(related)) for word, related in vocabulary["words"].items()]
+        meant += [(word, kinds) for kinds, things in vocabulary["things"].items() for word in things.split()]
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._fill("entries", ", ".join(FIELDS), rows)
