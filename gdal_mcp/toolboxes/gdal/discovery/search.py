@@ -113,13 +113,14 @@ class Index:
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
 
     def _named(self, query: str) -> dict[int, str]:
-        """The entries whose full name is in the query, and that name."""
-        padded = f" {' '.join(plain_words(query))} "
+        """The entries whose full name is in the query, and that name. A name of one word has to be the whole query:
+        `convert` and `query` are also plain verbs."""
+        plain = " ".join(plain_words(query))
         return {
             number: name
             for number, entry in enumerate(self._entries)
             for name in reversed(entry.names)
-            if f" {name} " in padded
+            if name == plain or (" " in name and f" {name} " in f" {plain} ")
         }
 
     def _matches(self, meanings: Meanings) -> dict[int, dict[str, float]]:
