@@ -32,6 +32,7 @@ MAX_HITS: Final = 50
 _RELATED: Final = 0.45  # weight of a synonym
 _NEAREST: Final = 0.6  # weight of the nearest known word for an unknown one
 _NAMED: Final = 12.0  # score if the query contains the full name, stop words included
+_FAR_BEHIND: Final = 0.1  # of the best score; hits below this are left out
 _NEAR_ENOUGH: Final = 0.78
 _SHORT: Final = 4  # characters; a shorter unknown word is similar to too many words
 # The SQL text is ours, and words are bound parameters. rowid starts at 1, entry numbers start at 0.
@@ -110,7 +111,9 @@ class Index:
             ]
             total = ((_NAMED if number in named else 0.0) + score * share) * entry.factor
             hits.append(replace(entry.hit, why=tuple(reasons[:4]), score=round(total, 6)))
-        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
+        lowest = _FAR_BEHIND * max((hit.score for hit in hits), default=0.0)
+        near = sorted((hit for hit in hits if hit.score >= lowest), key=lambda hit: (-hit.score, hit.tool))
+        return tuple(near[: max(limit, 0)])
 
     def _named(self, query: str) -> dict[int, str]:
         """The entries whose full name is in the query, and that name. A name of one word has to be the whole query:
