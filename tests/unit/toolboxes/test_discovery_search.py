@@ -27,17 +27,18 @@ def answered(group: str) -> list[str]:
 
 
 def test_plain_questions_find_their_algorithm():
-    for group, reached in [("tuned", 30), ("held_out", 29), ("fresh", 25)]:
+    for group, reached in [("tuned", 30), ("held_out", 30), ("fresh", 29)]:
         assert len(QUESTIONS[group]) == 30
         assert len(answered(group)) >= reached
 
 
 def test_questions_of_analysts_find_their_algorithm():
-    for group, reached in [("analysts", 45), ("further", 48)]:
+    for group, reached in [("analysts", 50), ("further", 49)]:
         assert len(QUESTIONS[group]) == 50
         assert len(answered(group)) >= reached
-    assert len(QUESTIONS["tasks"]) == 61
-    assert len(answered("tasks")) >= 58
+    for group, asked, reached in [("tasks", 61, 61), ("rounds", 220, 218), ("unseen", 69, 68)]:
+        assert len(QUESTIONS[group]) == asked
+        assert len(answered(group)) >= reached
     assert "raster info" in [hit.path for hit in search(packaged(), "mean of a raster", FOUND)]
 
 
@@ -45,6 +46,7 @@ def test_only_work_gdal_cannot_do_is_named():
     for query in (
         "watershed delineation", "flow accumulation from a DEM", "least cost path",
         "service area within 10 minutes drive", "ordinary kriging of samples", "geocode addresses",
+        "delineate a basin", "fill sinks in a DEM", "unsupervised classification of Sentinel bands",
     ):  # fmt: skip
         assert len(absent(query)) == 1, query
     assert not [one["ask"] for group in QUESTIONS.values() for one in group if absent(one["ask"])]
@@ -57,6 +59,37 @@ def test_what_only_sql_does_leads_to_sql():
         "regular expression replace in an attribute",
     ):  # fmt: skip
         assert "vector sql" in [hit.path for hit in search(packaged(), ask, FOUND)], ask
+
+
+def test_names_of_tools_of_other_programs_find_their_algorithm():
+    for name, path in (
+        ("Extract by Mask", "raster clip"), ("Con", "raster calc"), ("Nibble", "raster fill-nodata"),
+        ("Make XY Event Layer", "vector make-point"), ("Field calculator", "vector sql"),
+        ("Feature to Raster", "vector rasterize"), ("Raster to Polygon", "raster polygonize"),
+        ("ST_FlipCoordinates", "vector swap-xy"), ("ST_DWithin", "vector sql"), ("ST_Value", "raster pixel-info"),
+        ("gdallocationinfo", "raster pixel-info"), ("gdaltindex", "raster index"), ("rgb2pct.py", "raster rgb-to-palette"),
+    ):  # fmt: skip
+        assert path in [hit.path for hit in search(packaged(), name, FOUND)], name
+
+
+def test_compounds_and_spellings_are_the_same_question():
+    for one, other in (
+        ("hill shade", "hillshade"), ("convexhull", "convex hull"), ("vectorise", "vectorize"),
+        ("nearest neighbour", "nearest neighbor"), ("greyscale", "grayscale"),
+    ):  # fmt: skip
+        assert search(packaged(), one, 1)[0].path == search(packaged(), other, 1)[0].path
+
+
+def test_a_verb_is_not_taken_for_the_name_of_an_algorithm():
+    assert search(packaged(), "convert")[0].path == "convert"
+    assert search(packaged(), "convert polygons to their centre points")[0].path != "convert"
+
+
+def test_hits_far_behind_the_best_are_left_out():
+    for group in QUESTIONS.values():
+        for one in group:
+            scores = [hit.score for hit in search(packaged(), one["ask"], MAX_HITS)]
+            assert min(scores) >= max(scores) / 10
 
 
 def test_search_by_task_finds_the_right_algorithm():
@@ -135,13 +168,16 @@ def test_very_long_question_is_read_only_at_start():
 def test_vocabulary_covers_exactly_the_existing_algorithms():
     assert set(read("vocabulary.toml")["algorithms"]) == set(packaged().algorithms)
     assert set(read("vocabulary.toml")["quiet"]) <= set(packaged().algorithms)
+    assert set(read("titles.toml")) <= set(packaged().algorithms)
 
 
 def test_every_target_of_a_synonym_is_known():
     known = Index([of_algorithm(packaged(), one) for one in packaged().algorithms.values()])
+    things = {kinds: kinds.split() for kinds in read("vocabulary.toml")["things"]}
+    synonyms = read("vocabulary.toml")["words"] | things
     dead = [
         (word, other)
-        for word, others in read("vocabulary.toml")["words"].items()
+        for word, others in synonyms.items()
         for other in others
         if all("~" in reason for hit in known.search(other, 50) for reason in hit.why)
     ]

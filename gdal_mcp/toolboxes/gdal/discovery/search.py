@@ -7,7 +7,7 @@ Invariants:
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -42,6 +42,8 @@ _SYNONYMS: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
 
 # A word to search for: its weight, and the typed word that means it.
 Meanings = dict[str, tuple[float, str]]
+# The phrase of an entry that is most like the query: its score, and its words that were searched.
+Phrase = tuple[float, tuple[str, ...]]
 
 
 def search(
@@ -94,35 +96,39 @@ class Index:
         self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - names of ours
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
-        typed = self._separated(words(query)[:MAX_WORDS])
-        meanings = self._meant(typed)
-        matches = self._matches(meanings)
-        phrases = self._best_phrases(meanings)
-        named = self._named(query)
-        hits = []
-        for number in matches.keys() | phrases.keys() | named.keys():
-            entry, (phrase_score, phrase_words) = self._entries[number], phrases.get(number, (0.0, ()))
-            found = dict.fromkeys([*matches.get(number, ()), *phrase_words])
-            share = len({meanings[word][1] for word in found}) / max(len(set(typed)), 1)
-            score = sum(matches.get(number, {}).values()) + phrase_score
-            reasons = [f"name: {named[number]}"] if number in named else []
-            reasons += [
-                word if word == meanings[word][1] else f"{meanings[word][1]} ~ {word}" for word in found
-            ]
-            total = ((_NAMED if number in named else 0.0) + score * share) * entry.factor
-            hits.append(replace(entry.hit, why=tuple(reasons[:4]), score=round(total, 6)))
+        meanings = self._meant(self._separated(words(query)[:MAX_WORDS]))
+        matches, phrases, named = self._matches(meanings), self._best_phrases(meanings), self._named(query)
+        hits = [
+            self._hit(
+                number, meanings, matches.get(number, {}), phrases.get(number, (0.0, ())), named.get(number)
+            )
+            for number in matches.keys() | phrases.keys() | named.keys()
+        ]
         lowest = _FAR_BEHIND * max((hit.score for hit in hits), default=0.0)
         near = sorted((hit for hit in hits if hit.score >= lowest), key=lambda hit: (-hit.score, hit.tool))
         return tuple(near[: max(limit, 0)])
 
+    def _hit(
+        self, number: int, meanings: Meanings, matched: Mapping[str, float], phrase: Phrase, name: str | None
+    ) -> Hit:
+        """An entry with its score: the words and the best phrase, by the share of the typed words that they answer."""
+        entry, (phrase_score, phrase_words) = self._entries[number], phrase
+        found = {word: meanings[word][1] for word in [*matched, *phrase_words]}
+        understood = {typed for _, typed in meanings.values()}
+        share = len(set(found.values())) / max(len(understood), 1)
+        score = (sum(matched.values()) + phrase_score) * share + (_NAMED if name else 0.0)
+        reasons = [f"name: {name}"] if name else []
+        reasons += [word if word == typed else f"{typed} ~ {word}" for word, typed in found.items()]
+        return replace(entry.hit, why=tuple(reasons[:4]), score=round(score * entry.factor, 6))
+
     def _named(self, query: str) -> dict[int, str]:
-        """The entries whose full name is in the query, and that name. A name of one word has to be the whole query:
-        `convert` and `query` are also plain verbs."""
+        """The entries whose full name is in the query, and that name."""
         plain = " ".join(plain_words(query))
         return {
             number: name
             for number, entry in enumerate(self._entries)
             for name in reversed(entry.names)
+            # a name of one word must be the whole query: `convert` and `query` are also plain verbs
             if name == plain or (" " in name and f" {name} " in f" {plain} ")
         }
 
@@ -134,13 +140,13 @@ class Index:
                 scores.setdefault(number, {})[word] = importance * score
         return scores
 
-    def _best_phrases(self, meanings: Meanings) -> dict[int, tuple[float, tuple[str, ...]]]:
+    def _best_phrases(self, meanings: Meanings) -> dict[int, Phrase]:
         """For each entry: the score and the found words of the phrase that is most like the query."""
         scores: dict[tuple[int, str], dict[str, float]] = {}
         for word, (importance, _) in meanings.items():
             for number, phrase, score in self._rows(_PHRASES, word):
                 scores.setdefault((number, phrase), {})[word] = importance * score
-        best: dict[int, tuple[float, tuple[str, ...]]] = {}
+        best: dict[int, Phrase] = {}
         for (number, phrase), found in scores.items():
             share = min(1.0, len(found) / len(set(phrase.split())))
             best[number] = max(best.get(number, (0.0, ())), (sum(found.values()) * share, tuple(found)))
