@@ -80,7 +80,7 @@ def test_compounds_and_spellings_are_the_same_question():
         assert search(packaged(), one, 1)[0].path == search(packaged(), other, 1)[0].path
 
 
-def test_a_verb_is_not_taken_for_the_name_of_an_algorithm():
+def test_a_verb_is_not_the_name_of_an_algorithm():
     assert search(packaged(), "convert")[0].path == "convert"
     assert search(packaged(), "convert polygons to their centre points")[0].path != "convert"
 
@@ -89,7 +89,7 @@ def test_hits_far_behind_the_best_are_left_out():
     for group in QUESTIONS.values():
         for one in group:
             scores = [hit.score for hit in search(packaged(), one["ask"], MAX_HITS)]
-            assert min(scores) >= max(scores) / 10
+            assert min(scores) >= max(scores) / 9
 
 
 def test_search_by_task_finds_the_right_algorithm():

@@ -32,7 +32,7 @@ MAX_HITS: Final = 50
 _RELATED: Final = 0.45  # weight of a synonym
 _NEAREST: Final = 0.6  # weight of the nearest known word for an unknown one
 _NAMED: Final = 12.0  # score if the query contains the full name, stop words included
-_FAR_BEHIND: Final = 0.1  # of the best score; hits below this are left out
+_FAR_BEHIND: Final = 0.12  # of the best score; hits below this are left out
 _NEAR_ENOUGH: Final = 0.78
 _SHORT: Final = 4  # characters; a shorter unknown word is similar to too many words
 # The SQL text is ours, and words are bound parameters. rowid starts at 1, entry numbers start at 0.
