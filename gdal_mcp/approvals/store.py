@@ -68,19 +68,19 @@ class Approvals:
     def close(self) -> None:
         self._rows.close()
 
-    def request(self, asked: Approval, ttl: float) -> Approval:
+    def request(self, approval: Approval, ttl: float) -> Approval:
         """Creates a question, open for `ttl` seconds. Raises TooManyOpen.
 
         Every call that asks has its own question, so each of two identical calls needs its own yes, and a no to one
         does not affect the other.
         """
         with self._writing() as (db, now):
-            mine = {"now": now, "principal": asked.principal}
+            mine = {"now": now, "principal": approval.principal}
             if db.execute(_COUNT, stored(mine)).fetchone()[0] >= MOST_OPEN:
                 raise TooManyOpen
             # Unguessable, because pages and answers are addressed by it. Hex, because it is typed after a command and
             # must not begin with a dash.
-            new = replace(asked, id=secrets.token_hex(16), created=now, expires=now + ttl)
+            new = replace(approval, id=secrets.token_hex(16), created=now, expires=now + ttl)
             insert(db, "approvals", new)
         return new
 

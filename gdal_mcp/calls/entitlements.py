@@ -64,9 +64,9 @@ class EntitlementResolver:
         return self._narrowed[self.policy.entries.index(entry)]
 
 
-def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> Entitlements:
+def narrowed(full: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> Entitlements:
     """The part of the whole that a policy entry permits. Raises PathRefused if it leaves no workspace."""
-    limits = whole.limits
+    limits = full.limits
     limits = replace(
         limits,
         memory_bytes=min(limits.memory_bytes, entry.memory or limits.memory_bytes),
@@ -78,20 +78,20 @@ def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> E
             workspace,
             writable=workspace.writable and not entry.read_only and workspace.root not in entry.workspaces_ro,
         )
-        for workspace in whole.workspaces.items
+        for workspace in full.workspaces.items
         if entry.workspaces is None or workspace.root in (*entry.workspaces, *entry.workspaces_ro)
     ]
     writable = any(workspace.writable for workspace in chosen)
     names, patterns = toolboxes.names, entry.tools
     excluded = sorted(name for name in names if _fits(name, entry.exclude_tools))
     outside = () if patterns is None else tuple(name for name in names if not _fits(name, patterns))
-    settings = whole.settings.model_copy(
+    settings = full.settings.model_copy(
         update={
-            "read_only": whole.settings.read_only or entry.read_only or not writable,
+            "read_only": full.settings.read_only or entry.read_only or not writable,
             "memory": limits.memory_bytes,
             "cpus": limits.cpus,
             "timeout_seconds": limits.wall_seconds,
-            "exclude_tools": (*whole.settings.exclude_tools, *excluded),
+            "exclude_tools": (*full.settings.exclude_tools, *excluded),
         }
     )
     return Entitlements(
@@ -99,7 +99,7 @@ def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> E
         Workspaces(tuple(chosen)),
         toolboxes.surface(settings, outside),
         limits,
-        {name: preflight.within(limits) for name, preflight in whole.preflights.items()},
+        {name: preflight.within(limits) for name, preflight in full.preflights.items()},
         entry,
     )
 

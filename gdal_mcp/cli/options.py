@@ -209,10 +209,10 @@ class _Removed(argparse.Action):
         setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])
 
 
-def settings_of(given: argparse.Namespace) -> Settings:
+def settings_of(options: argparse.Namespace) -> Settings:
     """The settings with the values of the command line. Configures logging. Raises SettingsError."""
-    typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
-    settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), option_of, **typed)
+    typed = {name: value for name, value in vars(options).items() if name in Settings.model_fields}
+    settings = load_settings(getattr(options, _REMOVED_OPTIONS, ()), option_of, **typed)
     if settings.run_as == "owner":
         from gdal_mcp.runtime.user import drop_privileges, require_access  # noqa: PLC0415 - for root alone
 

@@ -129,13 +129,13 @@ class Checks:
             raise ReadFailed(f"{address.host}: the file changed while it was read")
         return checked
 
-    def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> CheckedAnswer:
+    def look(self, address: Address, meter: Meter, size: int, cached: Version | None) -> CheckedAnswer:
         """Reads the beginning of a file, or confirms that the cached version is current. Raises ReadFailed."""
         headers = {"Range": f"bytes=0-{size - 1}"}
-        if held is not None:
-            headers["If-None-Match"] = held.etag
+        if cached is not None:
+            headers["If-None-Match"] = cached.etag
         return self._send(
-            address, meter, _Request(lambda answer: _check_range(answer, 0, size, held), size, headers)
+            address, meter, _Request(lambda answer: _check_range(answer, 0, size, cached), size, headers)
         )
 
     def document(self, address: Address, meter: Meter, most: int, body: bytes | None = None) -> bytes:

@@ -36,9 +36,9 @@ _METADATA: Final = (".zmetadata", "zarr.json")
 class RemoteFiles:
     """The files of one address: a file with its sidecar files, or a tree. Creating it checks that they exist."""
 
-    def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
-        """`asked` is the address as the caller wrote it. Raises ReadFailed."""
-        self._address, self._named, self._deps, self._meter = address, asked, deps, meter
+    def __init__(self, address: Address, requested: Address, deps: FetchDeps, meter: Meter) -> None:
+        """`requested` is the address as the caller wrote it. Raises ReadFailed."""
+        self._address, self._named, self._deps, self._meter = address, requested, deps, meter
         self._beside = (
             {} if address.is_tree else {plain_name(sidecar): sidecar for sidecar in address.sidecars}
         )

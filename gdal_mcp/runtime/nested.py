@@ -83,10 +83,10 @@ class HostPaths:
     engine.
     """
 
-    def __init__(self, given: PathMap) -> None:
-        """`given` is the map of the settings; without one the engine is asked."""
-        self._given = given
-        self.map = given
+    def __init__(self, configured: PathMap) -> None:
+        """`configured` is the map of the settings; without one the engine is asked."""
+        self._given = configured
+        self.map = configured
 
     def ask(self, engine: Engine) -> None:
         """Raises EngineUnavailable."""

@@ -92,13 +92,13 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
     )
 
 
-def presented(path: str, asked: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
-    """How a description of a dataset is shown: in short, or in full to callers who `asked` for a format; None for
+def presented(path: str, output_format: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
+    """How a description of a dataset is shown: in short, or in full to callers who give an `output_format`; None for
     other algorithms.
     """
     if path not in _DESCRIBES:
         return None
-    return whole if asked else summary
+    return whole if output_format else summary
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

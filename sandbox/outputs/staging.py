@@ -183,17 +183,21 @@ class Staging(AbstractContextManager["Staging"]):
         located: WorkspacePath,
         name: str,
         limits: Limits = _DEFAULT_LIMITS,
-        seen: Path | None = None,
+        visible_at: Path | None = None,
         check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
         """Copies an existing file or folder into staging, owned by the container's user.
 
         `check_cancelled` is called between its parts; an exception from it ends the copy and removes it. The file
         must still have the identity in `located`. If this process is root, it copies only what the container's user
-        could read in a container that shows `seen` (by default, the workspace itself) as the workspace. Raises
+        could read in a container that shows `visible_at` (by default, the workspace itself) as the workspace. Raises
         PathRefused, StagingFailed, OutputRejected.
         """
-        place = located if seen is None else replace(located, workspace=replace(located.workspace, root=seen))
+        place = (
+            located
+            if visible_at is None
+            else replace(located, workspace=replace(located.workspace, root=visible_at))
+        )
         user = self._other_user
         opened = open_folder(place.workspace, place.relative) if located.is_folder else open_file(place)
         with self._copying(name), opened as source:

@@ -45,11 +45,11 @@ class Inventory:
         if claimed in self.due:
             self.due[claimed] = min(self.due[claimed], now + REST_SECONDS)
 
-    def forget(self, one: IdleSlot) -> bool:
+    def forget(self, slot: IdleSlot) -> bool:
         """Removes an idle slot that ended. False if a call has claimed it, which will notice the end itself."""
-        if one not in self.idle:
+        if slot not in self.idle:
             return False
-        self.idle.remove(one)
+        self.idle.remove(slot)
         return True
 
     def retire(self, targets: Targets, unusable: Container[IdleSlot]) -> list[IdleSlot]:
@@ -77,12 +77,12 @@ class Inventory:
         self.starting += started
         return started
 
-    def refilled(self, kind: SlotKey, one: IdleSlot | None) -> None:
+    def refilled(self, kind: SlotKey, slot: IdleSlot | None) -> None:
         """Notes the end of a refill: with a slot, or without one if it was cancelled or found no memory."""
         self.starting.remove(kind)
-        if one is not None:
+        if slot is not None:
             self.pause = FIRST_PAUSE
-            self.idle.append(one)
+            self.idle.append(slot)
 
     def postpone(self, until: float) -> None:
         self.resume = until

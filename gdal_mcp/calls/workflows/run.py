@@ -126,11 +126,11 @@ class WorkflowRun(WorkflowOperation):
         self,
         call: Invocation,
         staging: Staging,
-        seen: Callable[[Path], Path],
+        mount_source: Callable[[Path], Path],
         check_cancelled: Callable[[], object],
     ) -> None:
         """Copies the outputs, under their new names, and the manifest."""
-        del seen  # only this process sees the store
+        del mount_source  # only this process sees the store
         run, limits = _get_run(call), call.plan.limits
         places = Workspaces((self.store.workspace,))
         runs = {

@@ -207,8 +207,8 @@ class Files:
     def opened(self, artifact: Artifact, principal: str) -> Opened:
         return self.store.open(artifact, self.reaches.of(principal).workspaces)
 
-    async def thread(self, work: Callable[..., _T], *given: Any) -> _T:
-        return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._openers)
+    async def thread(self, work: Callable[..., _T], *arguments: Any) -> _T:
+        return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self._openers)
 
 
 def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:

@@ -75,8 +75,10 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
-def turns(at_once: int, of_one: int, seconds: float) -> BoundedThreads:
-    return BoundedThreads("testing", seconds, at_once=at_once, of_one=of_one, queue_seconds=seconds)
+def turns(at_once: int, per_principal: int, seconds: float) -> BoundedThreads:
+    return BoundedThreads(
+        "testing", seconds, at_once=at_once, per_principal=per_principal, queue_seconds=seconds
+    )
 
 
 @contextmanager

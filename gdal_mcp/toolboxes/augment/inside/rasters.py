@@ -189,17 +189,17 @@ def write(raster, path, driver="GTiff"):
         raise RuntimeError(f"{os.path.basename(path)} could not be written")
 
 
-def annotate(made, raster):
+def annotate(dataset, raster):
     if raster.place is not None:
-        made.SetGeoTransform(raster.place)
+        dataset.SetGeoTransform(raster.place)
     if raster.crs is not None:
-        made.SetSpatialRef(raster.crs)
+        dataset.SetSpatialRef(raster.crs)
     for number, mark in enumerate(raster.nodata or ()):
         if mark is not None:
-            made.GetRasterBand(number + 1).SetNoDataValue(mark)
+            dataset.GetRasterBand(number + 1).SetNoDataValue(mark)
     for number, name in enumerate(raster.names):
         if name:
-            made.GetRasterBand(number + 1).SetDescription(name)
+            dataset.GetRasterBand(number + 1).SetDescription(name)
 
 
 def shown(raster):

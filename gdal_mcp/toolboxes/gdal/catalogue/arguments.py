@@ -169,14 +169,14 @@ def _matrices(values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def refuse_excess(given: ArgumentTexts) -> None:
+def refuse_excess(texts: ArgumentTexts) -> None:
     """Raises ArgumentRefused if there are more or longer texts than a command line may have."""
-    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in given.values]
+    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts.values]
     if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
-        raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
-    if any("\0" in text for text in given.values) or any(size > ELEMENT_BYTES for size in sizes):
+        raise ArgumentRefused(f"--{texts.name} has too many values.", f"The most are {MAX_VALUES}.")
+    if any("\0" in text for text in texts.values) or any(size > ELEMENT_BYTES for size in sizes):
         raise ArgumentRefused(
-            f"a value of --{given.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+            f"a value of --{texts.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
         )
 
 

@@ -337,17 +337,17 @@ def written(help_text: str) -> dict[str, Entry]:
     return options
 
 
-def driver(found: Any) -> Entry:
-    metadata = found.GetMetadata()
+def driver(gdal_driver: Any) -> Entry:
+    metadata = gdal_driver.GetMetadata()
     entry = {
-        "name": found.ShortName,
-        "long_name": shortened(found.LongName),
+        "name": gdal_driver.ShortName,
+        "long_name": shortened(gdal_driver.LongName),
         "extensions": metadata.get("DMD_EXTENSIONS", metadata.get("DMD_EXTENSION", "")).lower().split(),
         "capabilities": [name for name, key in CAPABILITIES.items() if metadata.get(key) == "YES"],
         "prefix": metadata.get("DMD_CONNECTION_PREFIX", ""),
     }
     for scope, key in OPTION_LISTS.items():
-        entry[scope] = option_list(found.GetMetadataItem(key))
+        entry[scope] = option_list(gdal_driver.GetMetadataItem(key))
     return {key: value for key, value in entry.items() if value}
 
 

@@ -245,21 +245,21 @@ _CHANGES_OUTPUT: Final = frozenset({"append", "update", "upsert", "overwrite-lay
 
 
 def refuse_absent_output(
-    context: Context, algorithm: Algorithm, given: Mapping[str, tuple[str, ...]]
+    context: Context, algorithm: Algorithm, values: Mapping[str, tuple[str, ...]]
 ) -> None:
     """Raises ArgumentRefused if only the output's name determines its format, and the image cannot write it."""
-    if "output-format" not in algorithm.long_names or given.get("output-format"):
+    if "output-format" not in algorithm.long_names or values.get("output-format"):
         return
     outputs = [
         argument.name
         for argument in algorithm.arguments
         if argument.role is Role.OUTPUT and argument.dataset_kinds
     ]
-    named = [text for name in outputs for text in given.get(name, ())]
+    named = [text for name in outputs for text in values.get(name, ())]
     for text in (context.output_name, *named):
         refuse_absent(context.catalogue, text)
     has_default = "default" in algorithm.long_names["output-format"].usage
-    if outputs and not has_default and not _CHANGES_OUTPUT & given.keys():
+    if outputs and not has_default and not _CHANGES_OUTPUT & values.keys():
         for text in named or [context.output_name]:
             refuse_unknown_extension(context.catalogue, text)
 

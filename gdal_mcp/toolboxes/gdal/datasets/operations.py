@@ -33,12 +33,12 @@ Given = Mapping[str, tuple[str, ...]]
 _NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img contains the names of these files
 
 
-def plan_operation(path: str, given: Given, paths: Paths) -> Draft:
+def plan_operation(path: str, arguments: Given, paths: Paths) -> Draft:
     """Plans one algorithm of `FILE_OPERATIONS` from arguments that are bound but not resolved. Raises ToolError."""
-    if path == "dataset copy" and any(map(is_address, given.get("source", ()))):
+    if path == "dataset copy" and any(map(is_address, arguments.get("source", ()))):
         raise invalid("only files of a workspace are copied so.", "Use fetch, or vsi copy for a single file.")
     try:
-        return _PLANNERS[path](given, paths)
+        return _PLANNERS[path](arguments, paths)
     except PathMissing as error:
         raise ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), "Check the name.") from error
     except PathRefused as error:

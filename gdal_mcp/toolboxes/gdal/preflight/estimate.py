@@ -306,9 +306,9 @@ def size_text(number: float) -> str:
     return f"{number / 1024**power:.{1 if power else 0}f} {_UNITS[power]}"
 
 
-def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
+def violation(estimate: Estimate, limits: Limits) -> LimitViolation | None:
     """The first limit that a call is certain to break; None if it may stay within all limits."""
-    least = made.least
+    least = estimate.least
     candidates = (
         LimitViolation("files", least.files, limits.staging_files, "--staging-files"),
         LimitViolation("bytes of one file", least.bytes, limits.file_bytes, "--file-size"),
@@ -319,13 +319,13 @@ def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
     return next((candidate for candidate in candidates if candidate.number > candidate.limit), None)
 
 
-def uncertain_space(made: Estimate, limits: Limits) -> tuple[int, int, str] | None:
+def uncertain_space(estimate: Estimate, limits: Limits) -> tuple[int, int, str] | None:
     """The bytes that a call may need, the limit that they exceed, and the setting of that limit.
 
     None if the call stays within its limits even if nothing compresses.
     """
     candidates = (
-        (made.most_file_bytes, limits.file_bytes, "--file-size"),
-        (made.most_bytes, limits.staging_bytes, "--staging-size"),
+        (estimate.most_file_bytes, limits.file_bytes, "--file-size"),
+        (estimate.most_bytes, limits.staging_bytes, "--staging-size"),
     )
     return next((candidate for candidate in candidates if candidate[0] > candidate[1]), None)

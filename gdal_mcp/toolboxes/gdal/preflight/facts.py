@@ -332,13 +332,15 @@ class FactsCache:
                 self._facts.move_to_end(key)
             return self._facts.get(key)
 
-    def knows(self, located: WorkspacePath, *asked: Sequence[str]) -> bool:
+    def knows(self, located: WorkspacePath, *name_groups: Sequence[str]) -> bool:
         """True if a file was described with all of these CRSs, changes of CRS and pixel probes."""
         facts = self.get(located)
         if facts is None:
             return self._key(located) in self._facts
         known = (facts.crs_extents, facts.changes, facts.looks)
-        return all(described.keys() >= set(names) for described, names in zip(known, asked, strict=True))
+        return all(
+            described.keys() >= set(names) for described, names in zip(known, name_groups, strict=True)
+        )
 
     def put(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """Stores the facts of a file, or None if it could not be described.

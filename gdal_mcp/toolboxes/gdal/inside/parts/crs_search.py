@@ -221,15 +221,15 @@ class Search:
         known = matched.union(self.question.place, SOFT)
         return [word for word in self.question.words if word not in known]
 
-    def fit(self, one):
-        named, place = self.named.get(one, {}), self.question.place
+    def fit(self, row_id):
+        named, place = self.named.get(row_id, {}), self.question.place
         names = sum(fit for word, fit in named.items() if word not in place)
         in_name = bool(place) and all(named.get(word, 0.0) == 1.0 for word in place)
-        meant = sum(fits.get(one, 0.0) for fits in self.meant.values())
-        area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
-        name_bonus = self.bonus[one] * all(one in fits for fits in self.meant.values())
+        meant = sum(fits.get(row_id, 0.0) for fits in self.meant.values())
+        area = PLACE * self.areas.get(row_id, self.anywhere) + IN_NAME * in_name
+        name_bonus = self.bonus[row_id] * all(row_id in fits for fits in self.meant.values())
         unnamed = UNNAMED * (bool(place and self.telling) and not any(word in named for word in self.telling))
-        outside = OUTSIDE * (bool(self.boxes) and one not in self.areas)
+        outside = OUTSIDE * (bool(self.boxes) and row_id not in self.areas)
         return names + name_bonus + MEANT * meant + area + unnamed + outside
 
     def best(self):
@@ -262,9 +262,9 @@ class Search:
             earlier[projection] += 1
         return sorted(ranked, key=lambda row_id: (repeated[row_id] - scores[row_id], row_id))
 
-    def usual(self, one):
+    def usual(self, row_id):
         """A score for how usual a CRS is for the question."""
-        crs, usages = self.chosen[one]
+        crs, usages = self.chosen[row_id]
         meanings, scopes = self.question.meanings, " ".join(scope for _, scope, _ in usages)
         merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
         merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
@@ -299,11 +299,11 @@ class Search:
             return None
         return self.database.accuracy(datum_of(crs), self.datum, max(boxes, key=size))
 
-    def row(self, one, crs, usages):
+    def row(self, row_id, crs, usages):
         area, _, box = max(usages, key=self.shared, default=(None, "", None))
-        named = self.named.get(one, {})
+        named = self.named.get(row_id, {})
         matched = [word for word in self.question.words if named.get(word)]
-        matched += ["area of use"] * bool(self.boxes and one in self.areas)
+        matched += ["area of use"] * bool(self.boxes and row_id in self.areas)
         row = {
             "code": f"{crs['auth_name']}:{crs['code']}",
             "name": crs["name"],
@@ -313,9 +313,9 @@ class Search:
             "bbox": box,
             "unit": unit_of(crs),
             "accuracy_m": self.accuracy(crs, usages),
-            "matched": matched + [meaning for meaning, fits in self.meant.items() if one in fits],
+            "matched": matched + [meaning for meaning, fits in self.meant.items() if row_id in fits],
             "deprecated": bool(crs["deprecated"]),
-            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, one)],
+            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, row_id)],
         }
         return {
             key: value for key, value in row.items() if value or (key == "accuracy_m" and value is not None)

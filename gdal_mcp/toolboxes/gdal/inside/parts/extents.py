@@ -123,11 +123,11 @@ def halves(box):
     return [box] if west <= east else [(west, south, 180.0, north), (-180.0, south, east, north)]
 
 
-def apart(one, other):
+def apart(box, other):
     """True if two boxes in WGS 84 certainly do not intersect. A box across the antimeridian counts as two."""
     return not any(
         a[0] <= b[2] + NEAR and b[0] <= a[2] + NEAR and a[1] <= b[3] + NEAR and b[1] <= a[3] + NEAR
-        for a in halves(one)
+        for a in halves(box)
         for b in halves(other)
     )
 

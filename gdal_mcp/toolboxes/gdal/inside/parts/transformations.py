@@ -182,12 +182,14 @@ class Proj:
                 return True
         return False
 
-    def identifier(self, made):
+    def identifier(self, proj_object):
         """AUTHORITY:CODE of an operation or a CRS; None without one.
 
         An inverse or derived object has the code of its original.
         """
-        authority, code = (made and get(made, 0) for get in (self.get_id_auth_name, self.get_id_code))
+        authority, code = (
+            proj_object and get(proj_object, 0) for get in (self.get_id_auth_name, self.get_id_code)
+        )
         known = authority and CODE.match(authority.decode())
         return f"{known[1]}:{code.decode()}" if known and code else None
 
@@ -226,7 +228,7 @@ def crs_named(name):
     return dataset.GetLayer(0).GetSpatialRef()
 
 
-def described(source, target, box, raster, asked):
+def described(source, target, box, raster, requested_box):
     proj = the_proj()
     ends = [proj.of(crs) for crs in (source, target)]
     if not all(ends):
@@ -238,9 +240,9 @@ def described(source, target, box, raster, asked):
         operations = [{**candidates[0], "share": 1.0}]
     else:
         assumed = None  # only GDAL's warper passes an area to PROJ
-        if asked and asked != "points":
-            assumed = [float(number) for number in asked.split(",")]
-        elif raster and not asked:
+        if requested_box and requested_box != "points":
+            assumed = [float(number) for number in requested_box.split(",")]
+        elif raster and not requested_box:
             assumed = assumed_box(box, source)
         way = proj.way(*ends, assumed)
         operations = proj.used(way, box)
@@ -328,15 +330,15 @@ def by_way_of_wgs84(source, target, box, area):
     return places if all(places) else ()
 
 
-def are_near(one, other):
+def are_near(place, other):
     """True if both places are the same within MOST_APART."""
-    east = (one.lon - other.lon) * math.cos(math.radians(one.lat))
-    return math.hypot(east, one.lat - other.lat) * METRES_OF_DEGREE <= MOST_APART
+    east = (place.lon - other.lon) * math.cos(math.radians(place.lat))
+    return math.hypot(east, place.lat - other.lat) * METRES_OF_DEGREE <= MOST_APART
 
 
-def in_two_steps(one, other):
+def in_two_steps(first, other):
     """Combines an operation to WGS 84 and one from WGS 84 into one description."""
-    ways = [place.way for place in (one, other) if place.way]
+    ways = [place.way for place in (first, other) if place.way]
     unknown = any(way["accuracy"] is None for way in ways)
     return {
         "name": " + ".join(way["name"] for way in ways),
