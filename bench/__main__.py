@@ -32,7 +32,7 @@ class Scale:
     window: float
     calls: int  # calls of the test of what calls leave behind
     http: float
-    asked: int  # requests of each kind while all processors are busy
+    requests: int  # requests of each kind while all processors are busy
     pages: int  # visits of the console
     records: int  # calls in the registry
     pixels: int  # width and height of the large raster
@@ -78,7 +78,7 @@ SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = 
     "warm": lambda rivals, scale: calls.warm_calls(rivals, scale.warm),
     "cold": lambda rivals, scale: calls.cold_calls(rivals, scale.cold),
     "sustained": lambda rivals, scale: [load.sustained(rivals, scale.lead, scale.window, scale.streams)],
-    "busy": lambda rivals, scale: [load.busy(rivals, scale.asked)],
+    "busy": lambda rivals, scale: [load.busy(rivals, scale.requests)],
     "answers": lambda rivals, _scale: [answers.answers(rivals.place)],
     "start": lambda rivals, scale: doors.start(rivals.place, scale.start),
     "http": lambda rivals, scale: [doors.http(rivals.place, scale.http)],

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approval, Decision, Grant
-from gdal_mcp.approvals.states import GIVEN, TRANSITIONS, Event, counts
+from gdal_mcp.approvals.states import APPROVED_STATES, TRANSITIONS, Event, counts
 from gdal_mcp.records.schema import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; people forget what they approved yesterday
@@ -44,7 +44,7 @@ _LEFT: Final = """SELECT * FROM approvals WHERE plan_digest = :digest AND princi
     AND (state = 'released' OR (state = 'asked' AND holder = ''))
     ORDER BY state = 'released' DESC, created DESC, rowid DESC LIMIT 1"""
 _LAST: Final = f"""SELECT * FROM approvals WHERE principal = :principal AND tool = :tool
-    AND state IN ({", ".join(f"'{state}'" for state in sorted(GIVEN))}) ORDER BY decided_at DESC LIMIT 1"""  # noqa: S608 - words of ours
+    AND state IN ({", ".join(f"'{state}'" for state in sorted(APPROVED_STATES))}) ORDER BY decided_at DESC LIMIT 1"""  # noqa: S608 - words of ours
 
 
 class TooManyOpen(Exception):

@@ -29,7 +29,7 @@ class Entitlements:
     entry: PolicyEntry | None = None
 
     @classmethod
-    def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
+    def full(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
         """The entitlements of the whole server. Raises SettingsError."""
         limits = settings.limits()
         preflights = {box.name: box.analysis.preflight(limits) for box in toolboxes.items}
@@ -40,19 +40,19 @@ class Entitlements:
 class EntitlementResolver:
     """The entitlements of every principal, computed at the start."""
 
-    whole: Entitlements
+    full: Entitlements
     policy: Policy
     toolboxes: Toolboxes
     _narrowed: list[Entitlements] = field(default_factory=list)  # in the order of the entries
 
     def __post_init__(self) -> None:
         """Raises SettingsError for an entry without any permission."""
-        self._narrowed.extend(narrowed(self.whole, entry, self.toolboxes) for entry in self.policy.entries)
+        self._narrowed.extend(narrowed(self.full, entry, self.toolboxes) for entry in self.policy.entries)
 
     def of(self, principal: str) -> Entitlements:
         """Raises ToolError (DENIED) for a principal that the policy does not name."""
         if not self.policy.entries:  # without entries everybody has everything
-            return self.whole
+            return self.full
         entry = self.policy.entry(principal)
         if entry is None:
             raise ToolError(

@@ -175,7 +175,7 @@ async def plan(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> I
     started = time.monotonic()
     draft = await _draft(call, deps)
     if isinstance(draft, ImmediateResult):
-        call = replace(call, asked=draft.addresses)
+        call = replace(call, addresses=draft.addresses)
         await _admit_immediate(call, deps, resources, asks=draft.ask is not None)
         call = replace(call, answer=draft.result) if draft.ask is None else await _ask(call, draft, deps)
         return call.timed("plan", started)

@@ -158,7 +158,7 @@ class PolicyRequest:
     algorithm: str = ""
     steps: tuple[str, ...] = ()  # the algorithms in a pipeline
     workspaces: frozenset[Path] = field(default_factory=frozenset)
-    always_asked: bool = False
+    always_needs_approval: bool = False
     code: bool = False  # True if it runs the caller's code
 
     @property
@@ -177,7 +177,7 @@ def case(draft: Draft, tool: str, principal: str) -> PolicyRequest:
         algorithm=draft.work.algorithm,
         steps=draft.work.algorithms,
         workspaces=frozenset(read if effect is Effect.READ else draft.touched),
-        always_asked=draft.review.always_asked,
+        always_needs_approval=draft.review.always_needs_approval,
         code=bool(draft.review.code),
     )
 
@@ -191,7 +191,7 @@ def explained(request: PolicyRequest, policy: Policy) -> tuple[Verdict, PolicyRu
     rule = next((rule for rule in policy.rules if _fits(rule, request, policy.aliases)), None)
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule
-    if request.always_asked:
+    if request.always_needs_approval:
         ways = rule.ways & policy.ways if rule is not None and rule.decision == "require" else policy.ways
         does = "runs code that a model wrote" if request.code else "moves or removes files"
         reason = f"it {does}, which a person decides every time"
@@ -223,10 +223,10 @@ def _calls(rule: PolicyRule, request: PolicyRequest, aliases: Aliases) -> bool:
     """True if the rule applies. A rule that denies or asks matches any algorithm that the call may run; one that
     allows must match all.
     """
-    patterns = tuple(_spelled(pattern) for pattern in rule.tools)
+    patterns = tuple(_normalized(pattern) for pattern in rule.tools)
 
     def fits(name: str) -> bool:
-        return _named(_spelled(name), patterns)
+        return _named(_normalized(name), patterns)
 
     runs = aliases.resolves_to(request.tool, request.algorithm)
     if fits(request.tool) or (request.algorithm in aliases.generic and fits(request.algorithm)):
@@ -236,7 +236,7 @@ def _calls(rule: PolicyRule, request: PolicyRequest, aliases: Aliases) -> bool:
     return any(map(fits, (*runs, *request.steps)))
 
 
-def _spelled(name: str) -> str:
+def _normalized(name: str) -> str:
     """The common spelling: `raster reproject` and `raster_reproject` are one name."""
     return name.replace(" ", "_").replace("-", "_")
 

@@ -62,7 +62,7 @@ class ListArguments(Arguments):
 def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateResult:
     """The host lists without following links; GDAL then identifies the format of each file without opening it fully."""
     if arguments.result is not None:
-        return ImmediateResult({"result": _kept_result(arguments.result, context)})
+        return ImmediateResult({"result": _stored_result(arguments.result, context)})
     folder = context.paths.folder(arguments.path)
     query = Query(folder, arguments.pattern, arguments.limit)
     with opened(context.paths.workspaces, folder) as top:
@@ -77,7 +77,7 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
     )
 
 
-def _kept_result(call_id: str, context: DraftContext) -> Any:
+def _stored_result(call_id: str, context: DraftContext) -> Any:
     """The stored answer of an earlier call of the same principal. Raises ToolError if it does not exist or is too
     long.
     """

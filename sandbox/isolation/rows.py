@@ -132,7 +132,7 @@ def note(observed: str, name: str = "") -> Judgement:
     return Judgement("", observed, "note", name)
 
 
-def nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
+def finds_nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
     """A judge that holds if the search finds nothing."""
     return lambda evidence: [none(sought(evidence))]
 

@@ -34,7 +34,7 @@ from sandbox.outputs.store import (
     Transfer,
     Undone,
 )
-from sandbox.outputs.undo import Retention, kept, prune, recover, undo
+from sandbox.outputs.undo import Retention, prune, publications_of, recover, undo
 from sandbox.template import STAGING_TARGET, Limits, Mount, SourceOf, host_source
 from sandbox.workspace import RESERVED, Identity, Workspace, WorkspacePath, open_file, open_folder
 
@@ -112,10 +112,10 @@ class StagingArea:
         """True if an undo entry with this id exists, damaged or not. Does not read the entry."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
-    def kept(self) -> tuple[KeptPublication, ...]:
+    def publications(self) -> tuple[KeptPublication, ...]:
         """The publications in the undo store, including undone ones, newest first."""
         with staging_errors("reading the journals"), self.layout() as layout:
-            return kept(layout)
+            return publications_of(layout)
 
     def undo(self, call_id: str) -> Undone:
         """Undoes a published call. Raises StagingFailed if it is unknown or a target has changed since."""

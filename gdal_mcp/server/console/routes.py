@@ -287,9 +287,9 @@ def _verified(app: App) -> dict[str, Any]:
 
 
 def _examined(app: App) -> dict[str, Any]:
-    from gdal_mcp.server.operations.examine import examine_apart  # noqa: PLC0415 - where it is asked for
+    from gdal_mcp.server.operations.examine import examine_in_process  # noqa: PLC0415 - where it is asked for
 
-    return examine_apart(app.settings)
+    return examine_in_process(app.settings)
 
 
 def home_url(settings: Settings, port: int) -> str | None:

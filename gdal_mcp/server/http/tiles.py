@@ -143,7 +143,7 @@ class Tiles:
         ]
 
     async def _document(self, who: Principal, request: Request) -> ASGIApp:
-        artifact = await self.files.thread(self.files.found, who, request)
+        artifact = await self.files.thread(self.files.artifact_of, who, request)
         dataset = await self.files.thread(self._dataset, artifact)
         west, south, east, north = bounds_of(_boxes(dataset))
         document = {
@@ -158,7 +158,7 @@ class Tiles:
 
     async def _tile(self, who: Principal, request: Request) -> ASGIApp:
         place = _parse_place(request.path_params)
-        artifact = await self.files.thread(self.files.found, who, request)
+        artifact = await self.files.thread(self.files.artifact_of, who, request)
         boxes = _boxes(await self.files.thread(self._dataset, artifact))
         opened: Opened = await self.files.thread(self.files.opened, artifact, who.id)
         try:

@@ -55,7 +55,7 @@ _OTHER: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
 
 class ClusterFinding(NamedTuple):
     state: State
-    found: str
+    message: str
     fix: str = ""
 
 

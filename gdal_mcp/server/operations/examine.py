@@ -104,7 +104,7 @@ json.dump(examine(Settings(**settings)).as_dict(), sys.stdout)
 _APART_SECONDS: Final = 600.0
 
 
-def examine_apart(settings: Settings) -> dict[str, Any]:
+def examine_in_process(settings: Settings) -> dict[str, Any]:
     """The report of `examine` as a dictionary, made in a separate process so that a running server is not disturbed."""
     values = settings.model_dump(mode="json", exclude_unset=True)
     try:

@@ -85,9 +85,7 @@ def turns(at_once: int, per_principal: int, seconds: float) -> BoundedThreads:
 def hanging(app: App, drafts: BoundedThreads) -> Iterator[tuple[Hanging, Pipeline]]:
     """Such a tool with the server's pipeline."""
     hang = Hanging()
-    reaches = _Offering(
-        app.entitlements.whole, app.entitlements.policy, app.entitlements.toolboxes, hang=hang
-    )
+    reaches = _Offering(app.entitlements.full, app.entitlements.policy, app.entitlements.toolboxes, hang=hang)
     try:
         yield hang, replace(app.pipeline, entitlements=reaches, drafts=drafts)
     finally:
