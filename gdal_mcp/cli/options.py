@@ -21,7 +21,7 @@ Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
 SHOW_SETTINGS: Final = frozenset({"serve", "call"})
 # settings whose option has another name: one folder each time, or the opposite
-_SPELLED: Final = {
+_OPTION_NAMES: Final = {
     "workspaces": "--workspace",
     "workspaces_ro": "--workspace-ro",
     "preview": "--no-preview",
@@ -148,7 +148,7 @@ def _path(commands: Any, name: str) -> str:
 
 
 def option_of(setting: str) -> str:
-    return _SPELLED.get(setting, f"--{setting.replace('_', '-')}")
+    return _OPTION_NAMES.get(setting, f"--{setting.replace('_', '-')}")
 
 
 _REST: Final = [name for name in Settings.model_fields if name not in COMMON]

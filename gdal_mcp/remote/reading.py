@@ -27,7 +27,7 @@ _MOMENT: Final = 0.5  # seconds; longer than a silent read needs to notice that 
 _MAX_KEYS: Final = 200_000  # keys of a tree, if its bucket lists them
 _PARSING: Final = threading.Lock()  # one parse at a time on the whole server, which limits the peak of memory
 _MAX_METADATA: Final = 16 << 20  # bytes; the metadata of a thousand arrays take a few megabytes
-_WHOLE_CHUNK: Final = 16 * BLOCK  # bytes; the first read of a file in a tree, because most chunks are smaller
+_FIRST_READ: Final = 16 * BLOCK  # bytes; the first read of a file in a tree, because most chunks are smaller
 # bytes; the first read of a FlatGeobuf, for the upper levels of its index, where every search begins
 _LONG_HEAD: Final = 4 * BLOCK
 _METADATA: Final = (".zmetadata", "zarr.json")
@@ -149,7 +149,7 @@ class RemoteFiles:
             if key not in self._files:
                 address, first = self._address, BLOCK
                 if address.is_tree:
-                    address, first = address.beside(key), _WHOLE_CHUNK
+                    address, first = address.beside(key), _FIRST_READ
                 elif key in self._beside:
                     address = address.beside(self._beside[key])
                 elif address.path.lower().endswith(".fgb"):

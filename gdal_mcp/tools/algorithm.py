@@ -8,7 +8,7 @@ from typing import Any
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import CallAnswer, last_words, nearest_tool, spelling
-from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
+from gdal_mcp.toolboxes.gdal.answers.report import full_report, summary
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context, extra_formats
 from gdal_mcp.toolboxes.gdal.catalogue.formats import usual_driver
@@ -98,7 +98,7 @@ def presented(path: str, output_format: object) -> Callable[[CallAnswer], Mappin
     """
     if path not in _DESCRIBES:
         return None
-    return whole if output_format else summary
+    return full_report if output_format else summary
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

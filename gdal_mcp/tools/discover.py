@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, spelling, taking
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
-from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from gdal_mcp.toolboxes.gdal.discovery.cities import find_city
 from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
@@ -120,7 +120,7 @@ def _matches_near_dataset(answer: CallAnswer) -> dict[str, Any]:
     """The container has opened a dataset, so only its codes and numbers are facts; its texts go under `untrusted`."""
     rows = [row for row in _matches_answer(answer)["matches"] if isinstance(row, dict)]
     texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]
-    return {"matches": [kept(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}
+    return {"matches": [valid_parts(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}
 
 
 GDAL_SEARCH = Tool(

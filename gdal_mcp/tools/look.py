@@ -10,7 +10,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN
-from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from gdal_mcp.toolboxes.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
@@ -35,7 +35,7 @@ def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
         Command("preview", (), (source.name,), extra={"preview": picture}),
         (source.located,),
         printed=PrintedOutput(
-            is_json=True, present=lambda answer: {"shown": dict(kept(SHOWN, answer.parsed))}
+            is_json=True, present=lambda answer: {"shown": dict(valid_parts(SHOWN, answer.parsed))}
         ),
     )
 

@@ -317,11 +317,11 @@ def clauses(items: Sequence[Item]) -> list[Clause]:
         else:
             parts[-1].items.append(item)
     return _ordered(
-        _whole([clause for clause in parts if clause.items or clause.join in ("before", "after")])
+        _with_content([clause for clause in parts if clause.items or clause.join in ("before", "after")])
     )
 
 
-def _whole(parts: Sequence[Clause]) -> list[Clause]:
+def _with_content(parts: Sequence[Clause]) -> list[Clause]:
     """Merges clauses without an action into the previous one or, without one, into the next."""
     result: list[Clause] = []
     waiting: list[Item] = []

@@ -15,7 +15,7 @@ from sandbox.parsing import parse_json
 from sandbox.waiting import Cancellation, readable
 
 _PAUSE: Final = 0.5  # seconds after a failure
-_REMOVED_KEPT: Final = 100  # entries; each is looked up soon after its removal
+_MAX_REMOVED: Final = 100  # entries; each is looked up soon after its removal
 
 _log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ class PodWatch:
         self._api, self._selector, self._on_change, self._needed = api, selector, on_change, needed
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
-        self._removed: deque[tuple[str, Object]] = deque(maxlen=_REMOVED_KEPT)
+        self._removed: deque[tuple[str, Object]] = deque(maxlen=_MAX_REMOVED)
         self._thread: threading.Thread | None = None
         self._was_requested = False  # True if a thread has waited since the last full list
         self._response: urllib3.BaseHTTPResponse | None = None  # of the latest watch

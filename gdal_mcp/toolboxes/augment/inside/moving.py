@@ -19,9 +19,10 @@ SEEDS = 1 << 32
 # types that it cannot move, and one that holds their values
 BY_OPENCV = dict.fromkeys(("i4", "u4"), np.float64)
 WINDOWED = ("crop_coords", "crop_params")  # keys of drawn values: a window was cut out
-WHOLE = 1e-3  # share of a pixel that may come from outside
+MAX_OUTSIDE = 1e-3  # share of a pixel that may come from outside
 MAX_DRAWN = 16  # numbers of one drawn value that are reported
-GIVEN = ("shape", "interpolation", "fill", "fill_mask")  # part of the drawn values, although it was not drawn
+# part of the drawn values, although it was not drawn
+NOT_DRAWN = ("shape", "interpolation", "fill", "fill_mask")
 
 
 class Skipped(Exception):
@@ -64,7 +65,7 @@ def run(steps, transforms, scene, seed, watch=None):
             skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
             continue
         # as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed reproduces the rest
-        drawn = {name: plain(value) for name, value in transform.params.items() if name not in GIVEN}
+        drawn = {name: plain(value) for name, value in transform.params.items() if name not in NOT_DRAWN}
         row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - started}
         applied.append(row)
         if watch is not None:
@@ -115,7 +116,7 @@ def gaps(transform, new, old):
     if old.nodata is None and old.invalid is None:
         return
     coverage = transform.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **transform.params)
-    outside = np.abs(layered(coverage) - 1) > WHOLE
+    outside = np.abs(layered(coverage) - 1) > MAX_OUTSIDE
     if outside.any():
         outside = np.repeat(outside, new.pixels.shape[2], 2).astype(np.uint8)
         new.invalid = outside if new.invalid is None else new.invalid | outside

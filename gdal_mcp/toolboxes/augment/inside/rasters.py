@@ -77,7 +77,7 @@ class RasterReader:
         self._alpha = len(bands) > 1 and bands[-1].GetColorInterpretation() == gdal.GCI_AlphaBand
         if self._alpha:
             bands.pop()
-        nodata = tuple(held(band.GetNoDataValue(), self._kind) for band in bands)
+        nodata = tuple(valid_nodata(band.GetNoDataValue(), self._kind) for band in bands)
         self._nodata = None if nodata == (None,) * len(bands) else nodata
         without_mask = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
         self._masks = {
@@ -144,7 +144,7 @@ def filled(pixels, invalid):
     return filled_pixels
 
 
-def held(nodata, kind):
+def valid_nodata(nodata, kind):
     """The nodata value of a band. None if no pixel of its type can have it, such as -9999 in bytes."""
     if nodata is None or np.dtype(kind).kind not in "iu":
         return nodata

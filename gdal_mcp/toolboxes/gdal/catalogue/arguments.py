@@ -52,7 +52,7 @@ class ArgumentTexts:
 
 
 # arguments of other algorithms that are often given, with the algorithm that has them
-_ELSEWHERE: Final = {
+_ARGUMENTS_OF_OTHERS: Final = {
     **dict.fromkeys(
         ("output-data-type", "ot", "data-type", "dtype"), "`raster set-type` changes the data type."
     ),
@@ -85,11 +85,11 @@ def find_argument(algorithm: Algorithm, name: str) -> Argument:
         shown = [long_name for long_name, candidate in algorithm.long_names.items() if not candidate.hidden]
         # `layer` for `input-layer`, or a typing error; less similar names mean something else
         near = [long_name for long_name in shown if name in long_name.split("-")][:3]
-        if not near and name not in _ELSEWHERE:
+        if not near and name not in _ARGUMENTS_OF_OTHERS:
             near = get_close_matches(name, shown, 1, 0.75)
         meant = " or ".join(f"--{long_name}" for long_name in near)
         hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
-        hint = f"{_ELSEWHERE.get(name, '')} {hint}".strip()
+        hint = f"{_ARGUMENTS_OF_OTHERS.get(name, '')} {hint}".strip()
         raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
     return argument
 

@@ -17,7 +17,7 @@ from gdal_mcp.toolboxes.gdal import data_of
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import ONE_BAND, SAME_BANDS
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
-from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, size_made
+from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, output_size
 from sandbox.template import Limits
 
 _NANO: Final = 1e-9
@@ -111,13 +111,13 @@ def estimate(call: AlgorithmCall) -> Estimate | None:
         return _content(call, cost)
     if call.updates or call.flag("update") or call.flag("append"):
         return None  # it is unknown how much an existing output grows
-    size = size_made(call, joins=cost.size == "all")
+    size = output_size(call, joins=cost.size == "all")
     if size is None and cost.size == "grid":
         size = Size(_GRID_SIDE, _GRID_SIDE)
     return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
 
 
-def raster_made(call: AlgorithmCall) -> DatasetFacts | None:
+def output_raster(call: AlgorithmCall) -> DatasetFacts | None:
     """The raster that a call would make; None if it cannot be predicted."""
     estimated = estimate(call)
     return estimated.output if estimated else None

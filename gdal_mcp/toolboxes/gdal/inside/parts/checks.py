@@ -8,10 +8,10 @@ from operator import itemgetter
 from osgeo import gdal
 
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_pixels, opened
-from gdal_mcp.toolboxes.gdal.inside.parts.extents import apart, wgs84_box
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import are_disjoint, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import (
+    copied_pixel_checks,
     joined_checks,
-    kept_checks,
     raster_checks,
     rotation_checks,
     sampled_checks,
@@ -56,7 +56,7 @@ def of_output(path, dataset, facts, rows, origin):
         boxes += [box for extent_and_crs in source["boxes"] if (box := wgs84_box(*extent_and_crs))]
     own = [box for description in (facts, *facts.get("layers", ())) if (box := description.get("wgs84"))]
     comparable = own and boxes and "elsewhere" not in origin.expected
-    if comparable and all(apart(*pair) for pair in itertools.product(own, boxes)):
+    if comparable and all(are_disjoint(*pair) for pair in itertools.product(own, boxes)):
         yield {"code": "no_overlap"}
 
 
@@ -64,7 +64,7 @@ def of_pixels(path, dataset, facts, rows, origin):
     yield from raster_checks(dataset, facts, rows, origin)
     if "pixels" in origin.expected:
         others = [source for source in origin.sources if source[0] != path]
-        yield from kept_checks(facts, others)
+        yield from copied_pixel_checks(facts, others)
         yield from rotation_checks(facts, others)
         yield from joined_checks(dataset, others)
     if not origin.updates and any(word.startswith("--resampling=") for word in origin.options):

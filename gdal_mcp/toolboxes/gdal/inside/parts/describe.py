@@ -143,7 +143,7 @@ def described_input(path, job, messages):
                 "columns": columns(dataset) if "layers" in facts else None,
             }
             dataset.Close()
-        messages += here.heard
+        messages += here.messages
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail, too
         return None
     return decoded(row)
@@ -231,9 +231,11 @@ def describe_outputs(job, inputs, errors):
     origin = OutputOrigin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     origin = origin._replace(options=tuple(map(str, job.get("options", ()))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
-        origin = origin._replace(again=lambda: part("statements").made_again(job.get("options", ()), "MEM"))
-    if shape := given(job.get("options", ()), "--geometry="):
-        origin = origin._replace(cut=(shape, given(job.get("options", ()), "--geometry-crs=")))
+        origin = origin._replace(again=lambda: part("statements").remade(job.get("options", ()), "MEM"))
+    if shape := option_value(job.get("options", ()), "--geometry="):
+        origin = origin._replace(
+            cutting_shape=(shape, option_value(job.get("options", ()), "--geometry-crs="))
+        )
     descriptions = []
     for output in job["outputs"]:
         its_origin = origin._replace(updates=output.get("updates", False))
@@ -243,7 +245,7 @@ def describe_outputs(job, inputs, errors):
     return descriptions
 
 
-def given(words, option):
+def option_value(words, option):
     """The value of an option of the `gdal` program, "" without it."""
     return next((word.removeprefix(option) for word in words if word.startswith(option)), "")
 
