@@ -179,7 +179,7 @@ class Finding:
             return goal.what, bound, "", f"not measured: {self.reason}"
         is_met = self.value >= limit if goal.at_least else self.value <= limit
         verdict = "met" if is_met else f"missed: {self.reason}".removesuffix(": ")
-        return goal.what, bound, f"{self.found:.{_DIGITS[goal.unit]}f} {goal.unit}".strip(), verdict
+        return goal.what, bound, f"{self.value:.{_DIGITS[goal.unit]}f} {goal.unit}".strip(), verdict
 
 
 @dataclass(frozen=True, slots=True)
