@@ -62,7 +62,7 @@ PARSED = {
     "gdal_mcp.toolboxes.gdal.faults:load_probed": OWN,
     "gdal_mcp.toolboxes.gdal:data_of": PACKAGE,
     "gdal_mcp.toolboxes.toolbox:": COUNTED,
-    "gdal_mcp.tools.look:_kept_result": OWN,
+    "gdal_mcp.tools.look:_stored_result": OWN,
     "sandbox.capacity:_ledger_of": OWN,
     "sandbox.engines.discovery:_read": USER,
     "sandbox.engines.k8s.cluster:from_kubeconfig": USER,
