@@ -85,7 +85,7 @@ class Index:
         for number, entry in enumerate(self._entries):
             if name := next((phrase for phrase in entry.names if f" {phrase} " in padded_query), None):
                 scores[number], reasons[number] = _NAMED, [f"name: {name}"]
-        for word, (importance, typed) in self._meant(words(query)[:MAX_WORDS]).items():
+        for word, (importance, typed) in self._search_terms(words(query)[:MAX_WORDS]).items():
             for number, score in self._rows(_RANKED, word):
                 scores[number] = scores.get(number, 0.0) + importance * score
                 reasons.setdefault(number, []).append(word if word == typed else f"{typed} ~ {word}")
@@ -96,7 +96,7 @@ class Index:
         ]
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
 
-    def _meant(self, typed: Sequence[str]) -> dict[str, tuple[float, str]]:
+    def _search_terms(self, typed: Sequence[str]) -> dict[str, tuple[float, str]]:
         """The words to search for, each with its weight and the typed word."""
         meanings: dict[str, tuple[float, str]] = {}
         for word in typed:

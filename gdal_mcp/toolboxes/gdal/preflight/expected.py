@@ -57,7 +57,7 @@ def expected(draft: Draft) -> Sequence[str]:
     """
     steps = draft.work.steps
     paths = [draft.work.algorithm, *(path for path, _ in draft.work.chain)]
-    words = [*_kept(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
+    words = [*_unchanged_parts(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
     # RFC 7946 requires WGS 84, with seven decimals; a precision that the call sets is expected
     options = [text.upper() for _, arguments in steps for text in arguments.get("layer-creation-option", ())]
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
@@ -145,7 +145,7 @@ def _condition(arguments: Mapping[str, Sequence[str]]) -> Mapping[str, object] |
     )
 
 
-def _kept(draft: Draft) -> Sequence[str]:
+def _unchanged_parts(draft: Draft) -> Sequence[str]:
     # the catalogue treats the shortcut `convert` as a raster command; the container compares only layers
     shortcut = draft.work.algorithm in ("convert", "raster convert")
     steps = (AlgorithmStep("vector convert", draft.work.arguments),) if shortcut else draft.work.steps

@@ -105,7 +105,7 @@ def read_alone():
 # --- stored facts about features
 
 # hides the stored counts from GDAL, so that it counts the rows
-COUNT_ANEW = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_count INTEGER)"
+HIDE_STORED_COUNTS = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_count INTEGER)"
 
 
 def stale_counts(path):
@@ -245,7 +245,7 @@ def sheet_checks(number, path, job):
         return
     words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
     with quiet():
-        count, untitled = part("sheets").cut_times(path), part("sheets").untitled_sheets(path)
+        count, untitled = part("sheets").time_count(path), part("sheets").untitled_sheets(path)
         findings = list(part("spreadsheets").checks(path, " ".join(words)))
     if count:
         yield {"code": "times_cut", "input": number, "count": count}

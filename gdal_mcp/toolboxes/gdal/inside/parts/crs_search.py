@@ -43,7 +43,7 @@ CODE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 # weights, relative to 1 for a word in a name: the place, its name in the CRS's name, a meaning, a word in SOFT
-PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
+PLACE, IN_NAME, MEANING, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
 # fit of an area inside the place, if the question has more words: an area named after the place, another area
 ZONE, FOREIGN_ZONE = 0.5, 0.4
 SMALL_FIT = 0.02  # areas of use with a smaller fit are ignored
@@ -51,7 +51,7 @@ ANY_ZONE = 0.5  # weight of the word zone in the name of a zone with another num
 UNNAMED = -1.0  # penalty for a CRS that has no word of the question except the place
 OUTSIDE = -1.5  # penalty for a CRS whose area of use does not contain the place
 OWN_NAME = 0.9  # texts with at least this weight are names of the CRS itself
-WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
+FULL_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
 POOR = 0.4  # fraction of the best sum; CRSs with a smaller sum are omitted
 # exponents of the penalty for a wide area of use: for a named place; for a box, which most areas exceed by far
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
@@ -65,7 +65,7 @@ PARTIAL = re.compile(
 WORLD_DISTANCES = 0.8
 # weights of how usual a CRS is
 AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # -0.8 for all others
-ELSEWHERE = -3.0  # for CRSs of the moon and of Mars
+OFF_EARTH = -3.0  # for CRSs of the moon and of Mars
 KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
 DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
 YOUNG_CODES = range(
@@ -75,7 +75,7 @@ SATELLITES = 1986  # the first year of datums surveyed with satellites
 COMMON_SCOPE = "topographic|cadastre|spatial referencing|engineering survey"
 SUITING_SCOPES = {"equal-area": "statistic|area", "web": "web", "conformal": "conformal|navigation|nautical"}
 NAMED_SO = {"equal-area": "equal.area|laea", "conformal": "conformal|lcc", "equidistant": "equidistant"}
-MEANT_KINDS = {
+KINDS_BY_MEANING = {
     "vertical": {"vertical": 1.0, "compound": 0.6},
     "datum": {"geographic 2D": 0.5, "vertical": 0.5},
     **{kind: {kind: 1.0} for kind in ("geographic 2D", "geographic 3D", "geocentric")},
@@ -160,7 +160,7 @@ class Search:
         # by CRS, the fit of its area of use; `anywhere` is the fit of all others
         self.areas = database.used([row for row in fits if row[2] > SMALL_FIT])
         self.anywhere = 0.0 if self.boxes else 0.75
-        self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
+        self.fits = {meaning: self._fits_of(meaning) for meaning in self.question.meanings}
         self.chosen = {}
 
     def area_fit(self, name, area):
@@ -196,14 +196,14 @@ class Search:
             if weight < OWN_NAME:
                 continue
             if tokens in (self.question.exact, words):
-                bonus[row_id] = WHOLE_NAME
+                bonus[row_id] = FULL_NAME
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
                 bonus[row_id] = max(bonus[row_id], LAST_PART)
         return fits, bonus
 
-    def _meant(self, meaning):
+    def _fits_of(self, meaning):
         """By CRS, the fit to one requested property, kind or unit."""
-        if kinds := MEANT_KINDS.get(meaning):
+        if kinds := KINDS_BY_MEANING.get(meaning):
             rows = self.database.rows("select rowid, kind from crs")
             return {row_id: kinds[kind] for row_id, kind in rows if kind in kinds}
         if meaning in METHODS:
@@ -221,16 +221,16 @@ class Search:
         known = matched.union(self.question.place, SOFT)
         return [word for word in self.question.words if word not in known]
 
-    def fit(self, one):
-        named, place = self.named.get(one, {}), self.question.place
+    def fit(self, row_id):
+        named, place = self.named.get(row_id, {}), self.question.place
         names = sum(fit for word, fit in named.items() if word not in place)
         in_name = bool(place) and all(named.get(word, 0.0) == 1.0 for word in place)
-        meant = sum(fits.get(one, 0.0) for fits in self.meant.values())
-        area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
-        name_bonus = self.bonus[one] * all(one in fits for fits in self.meant.values())
+        meaning_fit = sum(fits.get(row_id, 0.0) for fits in self.fits.values())
+        area = PLACE * self.areas.get(row_id, self.anywhere) + IN_NAME * in_name
+        name_bonus = self.bonus[row_id] * all(row_id in fits for fits in self.fits.values())
         unnamed = UNNAMED * (bool(place and self.telling) and not any(word in named for word in self.telling))
-        outside = OUTSIDE * (bool(self.boxes) and one not in self.areas)
-        return names + name_bonus + MEANT * meant + area + unnamed + outside
+        outside = OUTSIDE * (bool(self.boxes) and row_id not in self.areas)
+        return names + name_bonus + MEANING * meaning_fit + area + unnamed + outside
 
     def best(self):
         """The row ids of the matching CRSs, best first.
@@ -239,7 +239,7 @@ class Search:
         """
         if not self.boxes and self.telling and not self.named and set(self.question.meanings) <= UNITS.keys():
             return []
-        fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
+        fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.fits.values())
         fits = {row_id: self.fit(row_id) for row_id in fitting}
         least = POOR * max(fits.values(), default=0.0)
         close = sorted((row_id for row_id in fits if fits[row_id] >= least), key=fits.get, reverse=True)[
@@ -262,9 +262,9 @@ class Search:
             earlier[projection] += 1
         return sorted(ranked, key=lambda row_id: (repeated[row_id] - scores[row_id], row_id))
 
-    def usual(self, one):
+    def usual(self, row_id):
         """A score for how usual a CRS is for the question."""
-        crs, usages = self.chosen[one]
+        crs, usages = self.chosen[row_id]
         meanings, scopes = self.question.meanings, " ".join(scope for _, scope, _ in usages)
         merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
         merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
@@ -276,7 +276,7 @@ class Search:
             merit += NATION * ("national grid" in crs["name"].lower())
         merit += sum(0.3 * holds(SUITING_SCOPES.get(meaning, "^$"), scopes) for meaning in meanings)
         merit += sum(0.5 * holds(NAMED_SO.get(meaning, "^$"), crs["name"]) for meaning in meanings)
-        if not any(meaning in MEANT_KINDS for meaning in meanings):
+        if not any(meaning in KINDS_BY_MEANING for meaning in meanings):
             merit += KINDS.get(crs["kind"], -1.5)
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
@@ -288,7 +288,7 @@ class Search:
             )
             merit += MODERN * bool(self.boxes and (crs["ensemble_accuracy"] or crs["year"] >= SATELLITES))
         name = words_of(crs["name"])
-        merit += ELSEWHERE * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
+        merit += OFF_EARTH * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
         others = [word for word in name if word not in self.question.words]
         return merit - 0.04 * min(len(others), 8)
 
@@ -299,11 +299,11 @@ class Search:
             return None
         return self.database.accuracy(datum_of(crs), self.datum, max(boxes, key=size))
 
-    def row(self, one, crs, usages):
+    def row(self, row_id, crs, usages):
         area, _, box = max(usages, key=self.shared, default=(None, "", None))
-        named = self.named.get(one, {})
+        named = self.named.get(row_id, {})
         matched = [word for word in self.question.words if named.get(word)]
-        matched += ["area of use"] * bool(self.boxes and one in self.areas)
+        matched += ["area of use"] * bool(self.boxes and row_id in self.areas)
         row = {
             "code": f"{crs['auth_name']}:{crs['code']}",
             "name": crs["name"],
@@ -313,9 +313,9 @@ class Search:
             "bbox": box,
             "unit": unit_of(crs),
             "accuracy_m": self.accuracy(crs, usages),
-            "matched": matched + [meaning for meaning, fits in self.meant.items() if one in fits],
+            "matched": matched + [meaning for meaning, fits in self.fits.items() if row_id in fits],
             "deprecated": bool(crs["deprecated"]),
-            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, one)],
+            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, row_id)],
         }
         return {
             key: value for key, value in row.items() if value or (key == "accuracy_m" and value is not None)

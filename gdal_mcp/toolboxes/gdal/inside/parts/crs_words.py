@@ -183,10 +183,10 @@ def height(latitude):
     return math.sin(math.radians(latitude))
 
 
-def common(one, other):
+def common(box, other):
     """The size of the intersection of two boxes."""
-    south, north = max(one[1], other[1]), min(one[3], other[3])
+    south, north = max(box[1], other[1]), min(box[3], other[3])
     if south >= north:
         return 0.0
-    widths = (min(a[2], b[2]) - max(a[0], b[0]) for a in halves(one) for b in halves(other))
+    widths = (min(a[2], b[2]) - max(a[0], b[0]) for a in halves(box) for b in halves(other))
     return sum(width for width in widths if width > 0) * (height(north) - height(south))

@@ -52,7 +52,7 @@ def raster_checks(dataset, facts, rows, origin):
         yield from (
             collars.stack_checks(dataset, facts, sources)
             if stacked
-            else collars.collar_checks(dataset, facts, sources, origin.cut)
+            else collars.collar_checks(dataset, facts, sources, origin.cutting_shape)
         )
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
@@ -116,7 +116,7 @@ def with_holes(source):
     return dataset is not None and any_holes(dataset)
 
 
-def kept_checks(facts, sources):
+def copied_pixel_checks(facts, sources):
     """Reports pixels that were copied into a data type that cannot store them, or to bands with another scale."""
     own = {scale_of(band) for band in facts["bands"]}
     limits = limits_of(facts["bands"][0])

@@ -41,7 +41,7 @@ def column_checks(dataset, outline):
             kinds.setdefault(name, set()).add(kind)
         for column in shapes(layer.GetLayerDefn()):
             kinds.setdefault(column.GetName().lower(), set()).add(None)
-        duplicates = names_alike(layer)
+        duplicates = ambiguous_names(layer)
         kinds |= {f"{name}2": {None} for name in duplicates}  # SQLite's name for the second column
         if duplicates & set(outline["named"]) and layer.GetName().lower() in outline["reads"]:
             yield {"code": "columns_alike", "count": len(duplicates)}
@@ -56,7 +56,7 @@ def column_checks(dataset, outline):
         yield {"code": "date_arithmetic"}
 
 
-def names_alike(layer):
+def ambiguous_names(layer):
     """The names of columns, in lower case, that differ from another name only in case."""
     names = [field.GetName().lower() for field in fields(layer.GetLayerDefn())]
     return {name for name in names if names.count(name) > 1}

@@ -7,7 +7,7 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import COMPUTES, EXACT_INTEGERS, NORTH_UP, ON_A_GRID
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, number_of, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
-from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
+from gdal_mcp.toolboxes.gdal.preflight.estimate import output_raster
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
@@ -57,7 +57,7 @@ def keeps_all(quality: str) -> bool:
 
 
 def lossy(call: AlgorithmCall) -> Iterator[Finding]:
-    raster = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    raster = call.input if call.path == "raster convert" else output_raster(call) or call.input
     # larger types than those of pictures
     deep = raster is not None and raster.data_type not in ("", "Byte", "UInt8", "Int8")
     if not call.driver or not (_continuous(raster) or (deep and call.driver == "JP2OpenJPEG")):
@@ -80,7 +80,7 @@ def nodata_out_of_range(call: AlgorithmCall) -> Iterator[Finding]:
 
     The value is that of an argument, else that of the input if the data type changes.
     """
-    raster, facts = raster_made(call), call.input
+    raster, facts = output_raster(call), call.input
     limits = TYPE_RANGE.get(raster.data_type) if raster else None
     if raster is None or limits is None:
         return
@@ -228,7 +228,7 @@ def heights_left_out(call: AlgorithmCall) -> Iterator[Finding]:
 
 def four_bands(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds JPEG outputs with four bands, which are interpreted as cyan, magenta, yellow and black."""
-    raster = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    raster = call.input if call.path == "raster convert" else output_raster(call) or call.input
     if call.driver == "JPEG" and raster is not None and raster.bands == 4:
         yield make_finding("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 

@@ -301,11 +301,11 @@ def _quoted(tree: "Expr") -> set[str]:
     names = (
         column for column in columns(tree.walk()) if not is_star(column) and column.this.args.get("quoted")
     )
-    used = {column.name.lower() for column in names if not column.text("table") and _is_meant(column)}
+    used = {column.name.lower() for column in names if not column.text("table") and _must_be_column(column)}
     return used - aliases - listed
 
 
-def _is_meant(column: "Expr") -> bool:
+def _must_be_column(column: "Expr") -> bool:
     above = column.parent
     if above is None:
         return False
@@ -351,7 +351,7 @@ def _divided(tree: "Expr") -> Iterator[set[str]]:
         while cast is not None and cast.key == "paren":
             cast = cast.parent
         made_whole = cast is not None and cast.key == "cast" and "INT" in text_of(cast.args["to"]).upper()
-        before, after = _whole(node.this), _whole(node.expression)
+        before, after = _integer_columns(node.this), _integer_columns(node.expression)
         if not made_whole and before is not None and after is not None:
             yield before | after
 
@@ -362,7 +362,11 @@ def _sixtieths(tree: "Expr") -> Iterator[set[str]]:
     Such a sum may convert degrees and minutes.
     """
     for node in tree.walk():
-        columns = _whole(node.this) if node.key == "div" and number(node.expression) in _SIXTIETHS else None
+        columns = (
+            _integer_columns(node.this)
+            if node.key == "div" and number(node.expression) in _SIXTIETHS
+            else None
+        )
         above = node.parent
         while above is not None and above.key == "paren":
             above = above.parent
@@ -372,7 +376,7 @@ def _sixtieths(tree: "Expr") -> Iterator[set[str]]:
                 yield columns
 
 
-def _whole(node: "Expr") -> set[str] | None:
+def _integer_columns(node: "Expr") -> set[str] | None:
     """The columns that must be integers for an expression to be an integer; None if it never is."""
     if node.key == "literal":
         return set() if number(node) else None
@@ -392,7 +396,7 @@ def _whole(node: "Expr") -> set[str] | None:
         parts = node.expressions
     else:
         return None
-    column_sets = [_whole(part) for part in parts]
+    column_sets = [_integer_columns(part) for part in parts]
     return (
         set().union(*(names for names in column_sets if names is not None))
         if None not in column_sets

@@ -63,7 +63,7 @@ def moves_to_text(statement: str) -> bool:
     return any(len(call.expressions) > 1 and call.expressions[1].is_string for call in _moves(statement))
 
 
-def points_made(statement: str) -> list[tuple[str, str]]:
+def point_columns(statement: str) -> list[tuple[str, str]]:
     """The x and y columns of each point that a statement makes from columns."""
     points = (call for call in _calls(statement) if bare(function(call)).startswith(_POINTS))
     pairs = (point.expressions[:2] for point in points)
@@ -83,7 +83,7 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
     for call in _moves(statement):
         code = number(call.expressions[1]) if len(call.expressions) == 2 else ""
         if code and bare(function(call)) in TRANSFORMS:
-            known = (origin for origin in origins(call.expressions[0], budget) if not origin.made)
+            known = (origin for origin in origins(call.expressions[0], budget) if not origin.is_computed)
             rows |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
     return list(rows)
 
