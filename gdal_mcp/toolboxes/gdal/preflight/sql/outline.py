@@ -65,6 +65,7 @@ def outline_of(text: str) -> Data | None:
         "with": ", ".join(map(text_of, inside.expressions)) if inside is not None else "",
         "reads": dict(reads),
         "own_tables": sorted(own),
+        "generated": sorted(_generated(tree)),
         "makes_json": any(function(node).startswith("json") for node in tree.walk()),
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
@@ -78,6 +79,18 @@ def outline_of(text: str) -> Data | None:
         "excluded": [text_of(node.args["query"]) for node in _excluding(tree)],
         "unions": list(_unions(tree)),
         "selects": [_select(select) for select in queries(tree) if not _is_tested(select)],
+    }
+
+
+def _generated(tree: "Expr") -> set[str]:
+    """The names of WITH tables and subqueries that read no table of the data, such as lists of numbers."""
+    names: set[str] = set()
+    for node in tree.walk():
+        if node.key in ("cte", "subquery", "values") and node.alias:
+            read = {inner.name.lower() for inner in node.walk() if inner.key == "table"}
+            names |= {node.alias.lower()} if read <= {node.alias.lower(), *names} else set()
+    return names | {
+        name_of(node) for node in tree.walk() if node.key == "table" and node.name.lower() in names
     }
 
 
