@@ -96,7 +96,11 @@ digits_lost
     query inputs=["wide_keys.gpkg"] sql=SELECT CAST(code AS REAL) AS c FROM wide_keys
     query inputs=["wide_keys.gpkg"] sql=SELECT size * 1e17 AS large FROM wide_keys
     query inputs=["short_keys.gpkg"] sql=SELECT code * 1e9 AS c FROM short_keys
-    query inputs=["wide_keys.gpkg"] sql=SELECT max(code) AS c, sum(size) AS size FROM wide_keys
+    query inputs=["wide_keys.gpkg"] sql=SELECT CAST(max(code) AS TEXT) AS c, sum(size) AS size FROM wide_keys
+digits_lost
+    query inputs=["wide_keys.gpkg"] sql=SELECT code, size FROM wide_keys
+    query inputs=["wide_keys.gpkg"] sql=SELECT count(*) AS n FROM wide_keys WHERE code > 9007199254740992
+    query inputs=["short_keys.gpkg"] sql=SELECT code, size FROM short_keys
 digits_lost
     query_to_file inputs=["wide_keys.gpkg"] sql=SELECT coalesce(code, 0.0) + 0.5 AS code, geom FROM wide_keys output=OUT.gpkg
     query_to_file inputs=["wide_keys.gpkg"] sql=SELECT code, size, geom FROM wide_keys output=OUT.gpkg
@@ -120,7 +124,7 @@ digits_lost before ignoring:identical_to_input
     vector convert input=keys_text.geojson output=OUT.gpkg
 digits_lost before
     query inputs=["keys_65.geojson"] sql=SELECT code FROM keys_65
-    query inputs=["keys_64.geojson"] sql=SELECT code FROM keys_64
+    query inputs=["keys_64.geojson"] sql=SELECT CAST(code AS TEXT) AS code FROM keys_64
 digits_lost before
     query inputs=["keys_and_fractions.csv"] sql=SELECT code FROM keys_and_fractions
     query inputs=["keys_and_fractions.csv"] sql=SELECT n FROM keys_and_fractions
