@@ -24,6 +24,7 @@ placemark = '<?xml version="1.0"?><kml xmlns="http://www.opengis.net/kml/2.2"><D
 open(f"{folder}/styled.kml", "w").write(placemark('<Style id="r"><IconStyle><color>ff0000ff</color></IconStyle></Style>', "<styleUrl>#r</styleUrl>"))
 open(f"{folder}/unstyled.kml", "w").write(placemark("", ""))
 raster("feet_next", ramp * 3, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("ft"))
+raster("feet_high", ramp * 3, (500000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("US survey foot"))
 raster("metres_next", ramp, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("metre"))
 def one_point(name, kind, value):
     made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
@@ -250,6 +251,11 @@ units_differ ignoring:labels_lost
     raster mosaic input=["metres_high.tif","metres_next.tif"] output=OUT.tif
     raster mosaic input=["metres_high.tif","next.tif"] output=OUT.tif
     raster stack input=["metres_high.tif","kelvins.tif"] output=OUT.vrt
+units_differ
+    raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A-B"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A-B*0.3048"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=kelvins.tif"] calc=["A*B"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=elevation.tif"] calc=["A-B"] output=OUT.tif
 field_type_changed
     vector concat input=["n_whole.gpkg","n_real.gpkg"] mode=single output=OUT.gpkg
     vector concat input=["n_whole.gpkg","n_whole_too.gpkg"] mode=single output=OUT.gpkg
