@@ -1160,6 +1160,15 @@ sampled_at_centroid before unmended
 zeros_are_nodata before mends ignoring:constant
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1 nodata=-1
+zeros_are_nodata
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=rain size=[8,8]
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=rain size=[8,8] nodata=-9999
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8]
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=0.5
+zeros_are_nodata
+    vector grid range input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=2
+    vector grid range input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=2 nodata=-1
+    vector grid average input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=2
 nothing_dissolved ignoring:geometry_type_undeclared ignoring:invalid_geometries
     vector dissolve input=tee.geojson output=OUT.gpkg
     pipeline steps=read tee.geojson ! combine ! dissolve ! set-geom-type --multi ! write OUT.gpkg
