@@ -547,6 +547,15 @@ number_as_text before
 number_as_text before
     query inputs=["missing.csv"] sql=SELECT name FROM missing ORDER BY pop DESC
     query inputs=["missing.csv"] sql=SELECT name FROM missing ORDER BY name DESC
+number_as_text
+    query inputs=["late_missing.csv"] sql=SELECT max(v) AS most FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT max(CAST(v AS REAL)) AS most FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT max(w) AS most FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT max(version) AS last FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT v FROM late_missing LIMIT 3
+number_as_text
+    query inputs=["late_missing.csv"] sql=SELECT n FROM (SELECT n, v AS x FROM late_missing) ORDER BY x LIMIT 3
+    query inputs=["late_missing.csv"] sql=SELECT n FROM (SELECT n, v AS x FROM late_missing) WHERE x <> 'N/A' LIMIT 3
 number_as_text before
     query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE strftime('%Y', day) >= 2022
     query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE strftime('%Y', day) >= '2022'
