@@ -58,6 +58,7 @@ TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
+AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
 PARTIAL = re.compile(
     r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
 )
@@ -154,14 +155,20 @@ class Search:
         if box:  # enlarged, because a point has no size
             west, south, east, north = box
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
-        self.boxes = [self.box] if box else self.place_boxes
         self.named, self.bonus = self._names()
+        if not (box or self.place_boxes):
+            self.place_boxes = self.question.find_mentioned(extents, self.unknown())
+        self.boxes = [self.box] if box else self.place_boxes
         fits = ((*extent[:2], self.area_fit(extent["name"], extent[4:])) for extent in extents)
         # by CRS, the fit of its area of use; `anywhere` is the fit of all others
         self.areas = database.used([row for row in fits if row[2] > SMALL_FIT])
         self.anywhere = 0.0 if self.boxes else 0.75
         self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
         self.chosen = {}
+
+    @property
+    def telling(self):
+        return [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
 
     def area_fit(self, name, area):
         """The fit of an area of use to the box and the named place; without either, larger areas fit better."""
@@ -181,7 +188,6 @@ class Search:
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
-        self.telling = [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
         for row_id, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
@@ -195,7 +201,9 @@ class Search:
                 fits[row_id][word] = max(fits[row_id].get(word, 0.0), fit)
             if weight < OWN_NAME:
                 continue
-            if tokens in (self.question.exact, words):
+            elsewhere = [word for word in words if word not in self.question.place]
+            own = [[*named, *axes] for named in (words, elsewhere) for axes in AXES]
+            if tokens in (self.question.exact, *own):
                 bonus[row_id] = WHOLE_NAME
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
                 bonus[row_id] = max(bonus[row_id], LAST_PART)
