@@ -1169,6 +1169,9 @@ sampled_at_centroid before unmended
 zeros_are_nodata before mends ignoring:constant
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1 nodata=-1
+nothing_aggregated before mends
+    raster calc input=["photo.tif"] calc=["mean"] dialect=builtin output=OUT.tif output-data-type=Float32
+    raster calc input=["photo.tif"] calc=["mean"] dialect=builtin flatten=true output=OUT.tif output-data-type=Float32
 zeros_are_nodata
     vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=rain size=[8,8]
     vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=rain size=[8,8] nodata=-9999
