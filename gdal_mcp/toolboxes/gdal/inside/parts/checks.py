@@ -10,6 +10,7 @@ from osgeo import gdal
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_pixels, opened
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import are_disjoint, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import (
+    combined_checks,
     copied_pixel_checks,
     joined_checks,
     raster_checks,
@@ -67,6 +68,10 @@ def of_pixels(path, dataset, facts, rows, origin):
         yield from copied_pixel_checks(facts, others)
         yield from rotation_checks(facts, others)
         yield from joined_checks(dataset, others)
+    if origin.options[:2] == ("vector", "grid"):
+        yield from part("grids").grid_checks(dataset, origin.sources, origin.options)
+    if "combined" in origin.expected:
+        yield from combined_checks(origin.sources)
     if not origin.updates and any(word.startswith("--resampling=") for word in origin.options):
         yield from part("values").class_checks(dataset, origin.sources)
     if "holes" in origin.expected and not origin.updates:

@@ -58,6 +58,7 @@ TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
+AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
 PARTIAL = re.compile(
     r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
 )
@@ -154,8 +155,10 @@ class Search:
         if box:  # enlarged, because a point has no size
             west, south, east, north = box
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
-        self.boxes = [self.box] if box else self.place_boxes
         self.named, self.bonus = self._names()
+        if not (box or self.place_boxes):
+            self.place_boxes = self.question.find_mentioned(extents, self.unknown())
+        self.boxes = [self.box] if box else self.place_boxes
         fits = ((*extent[:2], self.area_fit(extent["name"], extent[4:])) for extent in extents)
         # by CRS, the fit of its area of use; `anywhere` is the fit of all others
         self.areas = database.used([row for row in fits if row[2] > SMALL_FIT])
@@ -163,12 +166,16 @@ class Search:
         self.fits = {meaning: self._fits_of(meaning) for meaning in self.question.meanings}
         self.chosen = {}
 
+    @property
+    def distinguishing_words(self):
+        return [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
+
     def area_fit(self, name, area):
         """The fit of an area of use to the box and the named place; without either, larger areas fit better."""
         fits = [fit_in(area, self.box, TIGHT_BOX)] if self.box else []
         if self.place_boxes:
             zone = ZONE if set(self.question.place) <= set(words_of(name)) else FOREIGN_ZONE
-            zone *= bool(self.telling)
+            zone *= bool(self.distinguishing_words)
             fits.append(
                 max(
                     max(fit_in(area, box, TIGHT_PLACE), zone * part_in(area, box)) for box in self.place_boxes
@@ -181,7 +188,6 @@ class Search:
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
-        self.telling = [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
         for row_id, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
@@ -195,7 +201,9 @@ class Search:
                 fits[row_id][word] = max(fits[row_id].get(word, 0.0), fit)
             if weight < OWN_NAME:
                 continue
-            if tokens in (self.question.exact, words):
+            placeless = [word for word in words if word not in self.question.place]
+            own = [[*named, *axes] for named in (words, placeless) for axes in AXES]
+            if tokens in (self.question.exact, *own):
                 bonus[row_id] = FULL_NAME
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
                 bonus[row_id] = max(bonus[row_id], LAST_PART)
@@ -228,7 +236,10 @@ class Search:
         meaning_fit = sum(fits.get(row_id, 0.0) for fits in self.fits.values())
         area = PLACE * self.areas.get(row_id, self.anywhere) + IN_NAME * in_name
         name_bonus = self.bonus[row_id] * all(row_id in fits for fits in self.fits.values())
-        unnamed = UNNAMED * (bool(place and self.telling) and not any(word in named for word in self.telling))
+        unnamed = UNNAMED * (
+            bool(place and self.distinguishing_words)
+            and not any(word in named for word in self.distinguishing_words)
+        )
         outside = OUTSIDE * (bool(self.boxes) and row_id not in self.areas)
         return names + name_bonus + MEANING * meaning_fit + area + unnamed + outside
 
@@ -237,7 +248,12 @@ class Search:
 
         A unit is not enough for a match, because half of all CRSs have it.
         """
-        if not self.boxes and self.telling and not self.named and set(self.question.meanings) <= UNITS.keys():
+        if (
+            not self.boxes
+            and self.distinguishing_words
+            and not self.named
+            and set(self.question.meanings) <= UNITS.keys()
+        ):
             return []
         fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.fits.values())
         fits = {row_id: self.fit(row_id) for row_id in fitting}

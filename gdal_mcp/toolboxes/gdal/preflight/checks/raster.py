@@ -26,6 +26,11 @@ _NOT_CONTINUOUS: Final = re.compile(
     r"(?<![a-z])(?:aspect|w?dir|(?:wind|wave|current|swell|flow)?_?(?:dir|direction)|azimuth|bearing|heading"
     r"|class(?:es)?|classification|land_?(?:cover|use)|lulc|b?qa|flags?|years?|dates?)(?![a-z])"
 )
+# formulas that are the mean, the sum or an extreme of a single input: without `flatten`, that of each band alone
+_OF_ONE: Final = {
+    "builtin": re.compile(r"mean|median|mode|sum|min|max|geometric_mean|harmonic_mean"),
+    "muparser": re.compile(r"\s*(?:avg|sum|min|max)\(\s*\w+\s*\)\s*"),
+}
 _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these may also change the data type
 
@@ -220,6 +225,17 @@ def distances(call: AlgorithmCall) -> Iterator[Finding]:
         yield make_finding("far_undeclared", change={"nodata": ("-1",)})
 
 
+def nothing_aggregated(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds a mean, a sum or an extreme of the bands of one raster that is computed for each band alone."""
+    facts, dialect = call.input, call.text("dialect") or "muparser"
+    if call.path != "raster calc" or facts is None or len(call.inputs) != 1 or call.flag("flatten"):
+        return
+    pattern = _OF_ONE.get(dialect)
+    if facts.bands > 1 and pattern is not None and pattern.fullmatch(call.text("calc")):
+        change = {"flatten": ("true",)} if dialect == "builtin" else None
+        yield make_finding("nothing_aggregated", {"count": facts.bands}, change=change)
+
+
 def heights_left_out(call: AlgorithmCall) -> Iterator[Finding]:
     names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
     if call.path == "raster contour" and not call.flag("3d") and not any(map(call.text, names)):
@@ -311,6 +327,7 @@ CHECKS: Final = (
     control_points,
     wide_numbers,
     imaginary_lost,
+    nothing_aggregated,
     heights_left_out,
     four_bands,
     position_in_pixels,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import geometry_probes
 from gdal_mcp.toolboxes.gdal.preflight.sql.measures import measured_columns
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import columns_added, columns_compared
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     AGGREGATES,
     COMPARISONS,
@@ -65,6 +66,7 @@ def outline_of(text: str) -> Data | None:
         "with": ", ".join(map(text_of, inside.expressions)) if inside is not None else "",
         "reads": dict(reads),
         "own_tables": sorted(own),
+        "generated": sorted(_generated(tree)),
         "makes_json": any(function(node).startswith("json") for node in tree.walk()),
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
@@ -72,12 +74,25 @@ def outline_of(text: str) -> Data | None:
         "nulls": sorted(_tested_for_null(tree)),
         "measured": measured_columns(tree),
         "named": sorted({column.name.lower() for column in columns(tree.walk())}),
+        "as_numbers": sorted(columns_compared(text) | columns_added(text)),
         "divided": [sorted(names) for names in _divided(tree)],
         "sixtieths": [sorted(names) for names in _sixtieths(tree)],
         "added": sorted(_added(tree)),
         "excluded": [text_of(node.args["query"]) for node in _excluding(tree)],
         "unions": list(_unions(tree)),
         "selects": [_select(select) for select in queries(tree) if not _is_tested(select)],
+    }
+
+
+def _generated(tree: "Expr") -> set[str]:
+    """The names of WITH tables and subqueries that read no table of the data, such as lists of numbers."""
+    names: set[str] = set()
+    for node in tree.walk():
+        if node.key in ("cte", "subquery", "values") and node.alias:
+            read = {inner.name.lower() for inner in node.walk() if inner.key == "table"}
+            names |= {node.alias.lower()} if read <= {node.alias.lower(), *names} else set()
+    return names | {
+        name_of(node) for node in tree.walk() if node.key == "table" and node.name.lower() in names
     }
 
 
