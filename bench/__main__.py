@@ -32,7 +32,7 @@ class Scale:
     window: float
     calls: int  # calls of the test of what calls leave behind
     http: float
-    asked: int  # requests of each kind while all processors are busy
+    requests: int  # requests of each kind while all processors are busy
     pages: int  # visits of the console
     records: int  # calls in the registry
     pixels: int  # width and height of the large raster
@@ -50,7 +50,7 @@ FULL = Scale(
     window=10,
     calls=1000,
     http=20,
-    asked=100,
+    requests=100,
     pages=5,
     records=1_000_000,
     pixels=10_000,
@@ -67,7 +67,7 @@ QUICK = Scale(
     window=4,
     calls=60,
     http=5,
-    asked=10,
+    requests=10,
     pages=3,
     records=100_000,
     pixels=4_000,
@@ -78,7 +78,7 @@ SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = 
     "warm": lambda rivals, scale: calls.warm_calls(rivals, scale.warm),
     "cold": lambda rivals, scale: calls.cold_calls(rivals, scale.cold),
     "sustained": lambda rivals, scale: [load.sustained(rivals, scale.lead, scale.window, scale.streams)],
-    "busy": lambda rivals, scale: [load.busy(rivals, scale.asked)],
+    "busy": lambda rivals, scale: [load.busy(rivals, scale.requests)],
     "answers": lambda rivals, _scale: [answers.answers(rivals.place)],
     "start": lambda rivals, scale: doors.start(rivals.place, scale.start),
     "http": lambda rivals, scale: [doors.http(rivals.place, scale.http)],

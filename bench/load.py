@@ -106,8 +106,8 @@ def busy(rivals: Rivals, count: int) -> Section:
             arguments = {"input": LARGE, "output": name, "dst_crs": "EPSG:3857"}
             under_way[client.call("reproject", arguments)] = place.workspace / name
 
-        def asked(method: str) -> float:
-            seconds, ended = _asked(client, method)
+        def time_of(method: str) -> float:
+            seconds, ended = _time_to_answer(client, method)
             for call in ended:  # only now, because removing a large file takes a while
                 under_way.pop(call).unlink()
                 add()
@@ -119,7 +119,7 @@ def busy(rivals: Rivals, count: int) -> Section:
             for _ in range(meanwhile):
                 add()
             for method in METHODS:
-                measured[method, meanwhile] = [asked(method) for _ in range(count)]
+                measured[method, meanwhile] = [time_of(method) for _ in range(count)]
         while under_way:
             under_way.pop(client.next_answer()[0]).unlink()
     rows, findings = [], []
@@ -135,7 +135,7 @@ def busy(rivals: Rivals, count: int) -> Section:
     return Section("Answers while every place is taken", note, header, rows, findings)
 
 
-def _asked(client: BareClient, method: str) -> tuple[float, list[int]]:
+def _time_to_answer(client: BareClient, method: str) -> tuple[float, list[int]]:
     """The seconds until a request is answered, and the calls that ended meanwhile."""
     started, ended = time.perf_counter(), []
     number = client.begin(method, {})
@@ -151,10 +151,10 @@ def lasting(rivals: Rivals, calls: int) -> Section:
         client.ask("tools/list", {})
         listed = client.resident_megabytes()
         _calls(place, client, WARM_UP, 2 * AT_ONCE)
-        start = _held(place, client)
+        start = _held_resources(place, client)
         half = _calls(place, client, calls // 2, AT_ONCE)
         full = _calls(place, client, calls - calls // 2, AT_ONCE)
-        end = _held(place, client)
+        end = _held_resources(place, client)
     rows = [("MB of a server that has listed its tools", f"{listed:.1f}", "")]
     rows += [(f"MB around call {calls // 2} and {calls}", f"{half:.1f}", f"{full:.1f}")]
     rows += [(name, f"{start[name]}", f"{end[name]}") for name in start]
@@ -191,7 +191,7 @@ def _calls(place: Place, client: BareClient, count: int, at_once: int) -> float:
     return statistics.median(readings)
 
 
-def _held(place: Place, client: BareClient) -> dict[str, int]:
+def _held_resources(place: Place, client: BareClient) -> dict[str, int]:
     """The resources that the server holds once its pool is at rest."""
     containers, staging = place.rest(SLOTS), place.workspace / ".gdal-mcp" / "staging"
     return {

@@ -16,7 +16,7 @@ from gdal_mcp.records.figures import figures
 from gdal_mcp.records.registry import Call, Registry
 
 _DAY: Final = 86_400.0  # seconds
-_APART: Final = 10.0  # seconds between two calls; a million are four months
+_INTERVAL: Final = 10.0  # seconds between two calls; a million are four months
 _TOOLS: Final = ("info", "convert", "gdal_read", "gdal_write", "raster_reproject", "vector_sql", "gdal_query")
 _PEOPLE: Final = 20
 # what differs between the calls, as SQL with the number `n` of a call
@@ -24,11 +24,11 @@ _BOTH: Final = {
     "id": "printf('%016x', n)",
     "tool": "json_extract(:tools, '$[' || (n % 7) || ']')",
     "outcome": "CASE n % 10 WHEN 8 THEN 'GDAL_FAILED' WHEN 9 THEN 'INPUT_INVALID' ELSE 'OK' END",
-    "finished": f":begin + n * {_APART} + 0.2",
+    "finished": f":begin + n * {_INTERVAL} + 0.2",
 }
 _CALLS: Final = _BOTH | {
     "principal": f"'person-' || (n % {_PEOPLE})",
-    "started": f":begin + n * {_APART}",
+    "started": f":begin + n * {_INTERVAL}",
     **{
         name: f"replace({name}, 'scene-0', 'scene-' || (n % 1000))"
         for name in ("arguments", "argv", "files", "inputs")
@@ -103,7 +103,7 @@ def _one_call(registry: Registry, call_id: str) -> None:
 
 def _fill(path: Path, number: int) -> None:
     """Variants of the one call that is recorded, in one transaction."""
-    values = {"number": number, "begin": time.time() - number * _APART, "tools": json.dumps(_TOOLS)}
+    values = {"number": number, "begin": time.time() - number * _INTERVAL, "tools": json.dumps(_TOOLS)}
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA cache_size = -1000000")  # 1 GB: each page is written once
         for table, varied in (("calls", _CALLS), ("ended", _ENDED)):

@@ -168,18 +168,18 @@ class Finding:
     """The result for one goal; None if it could not be measured. `reason` explains a miss."""
 
     goal: str
-    found: float | None
+    value: float | None
     reason: str = ""
 
     def row(self, *, without_daemon: bool) -> tuple[str, ...]:
         goal = GOALS[self.goal]
         limit = goal.oci if without_daemon and goal.oci is not None else goal.limit
         bound = f"at {'least' if goal.at_least else 'most'} {limit:g} {goal.unit}".strip()
-        if self.found is None:
+        if self.value is None:
             return goal.what, bound, "", f"not measured: {self.reason}"
-        is_met = self.found >= limit if goal.at_least else self.found <= limit
+        is_met = self.value >= limit if goal.at_least else self.value <= limit
         verdict = "met" if is_met else f"missed: {self.reason}".removesuffix(": ")
-        return goal.what, bound, f"{self.found:.{_DIGITS[goal.unit]}f} {goal.unit}".strip(), verdict
+        return goal.what, bound, f"{self.value:.{_DIGITS[goal.unit]}f} {goal.unit}".strip(), verdict
 
 
 @dataclass(frozen=True, slots=True)

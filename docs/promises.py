@@ -162,27 +162,27 @@ def cited(text: str) -> set[str]:
     return {match[1] or match[3] for match in _CITED.finditer(text)}
 
 
-def problems(known: Promises, found: Marks, documents: Mapping[str, str]) -> list[str]:
+def problems(known: Promises, marks: Marks, documents: Mapping[str, str]) -> list[str]:
     """Every disagreement as one line: the id, the problem, and what to do."""
     limitations = {limitation.id for limitation in known.limitations}
     return [
         *(
             f"{id_}: no test carries it; mark one, or write it as a [[limitation]]"
             for id_ in known.sentences
-            if id_ not in found.tests
+            if id_ not in marks.tests
         ),
         *(
             f"{id_}: only nightly tests carry it; mark one that `make test` runs"
             for id_ in known.sentences
-            if id_ in found.tests and found.nightly.issuperset(found.tests[id_])
+            if id_ in marks.tests and marks.nightly.issuperset(marks.tests[id_])
         ),
         *(
-            f"{id_}: it is a limitation, and {found.tests[id_][0]} carries it; remove one of the two"
-            for id_ in sorted(limitations & set(found.tests))
+            f"{id_}: it is a limitation, and {marks.tests[id_][0]} carries it; remove one of the two"
+            for id_ in sorted(limitations & set(marks.tests))
         ),
         *(
             f"{id_}: {names[0]} carries it, and {FILE} does not have it; write its sentence there"
-            for id_, names in sorted(found.tests.items())
+            for id_, names in sorted(marks.tests.items())
             if id_ not in known.sentences and id_ not in limitations
         ),
         *(
@@ -192,7 +192,7 @@ def problems(known: Promises, found: Marks, documents: Mapping[str, str]) -> lis
         ),
         *(
             f"{test}: it attacks or breaks something and carries no promise; mark it"
-            for test in sorted(found.unmarked)
+            for test in sorted(marks.unmarked)
             if test.startswith(ATTACKING)
         ),
     ]

@@ -117,7 +117,7 @@ class PrintedOutput:
 class Review:
     """What a person reviews, in addition to the files of the call."""
 
-    always_asked: bool = False  # the call needs approval, regardless of the server's setting
+    always_needs_approval: bool = False  # the call needs approval, regardless of the server's setting
     code: str = ""  # the caller's code, which a person reads before it runs
     # of a workflow: the id and the command line of each step, in the order of execution
     steps: tuple[tuple[str, str], ...] = ()

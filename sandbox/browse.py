@@ -21,7 +21,7 @@ from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import MAX_DEPTH, listed, opened_folder
 from sandbox.workspace import RESERVED, Identity, Workspace, WorkspacePath, Workspaces, open_folder
 
-MAX_FOUND = 200_000  # names read in one walk: about a second of reading, and far more than a listing shows
+MAX_NAMES = 200_000  # names read in one walk: about a second of reading, and far more than a listing shows
 
 
 class EntryKind(StrEnum):
@@ -69,7 +69,7 @@ class FolderEntry:
 
 @contextmanager
 def opened(
-    workspaces: Workspaces, located: WorkspacePath, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
+    workspaces: Workspaces, located: WorkspacePath, *, depth: int = MAX_DEPTH, limit: int = MAX_NAMES
 ) -> Iterator["Folder"]:
     """Opens a folder and reads its names only, for a caller that needs few of many entries.
 

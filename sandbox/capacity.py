@@ -65,7 +65,7 @@ class _Ticket(NamedTuple):
 class _Ledgers(NamedTuple):
     """Sum of all ledgers: MiB held, and the tickets."""
 
-    held: float
+    reserved: float
     waiting: tuple[_Ticket, ...]
 
     def ahead_of(self, ticket: _Ticket | None) -> int:
@@ -80,7 +80,7 @@ class LockFileCapacity:
         """Raises OSError if the folder cannot be made or written to."""
         self.total_bytes = total_bytes
         self._folder = folder
-        self._held: set[MemoryReservation] = set()
+        self._reservations: set[MemoryReservation] = set()
         self._waiting: set[_Ticket] = set()
         self._freed = threading.Condition()
         self._closed = False
@@ -142,9 +142,9 @@ class LockFileCapacity:
 
     def release(self, taken: MemoryReservation) -> None:
         with self._freed:
-            if taken not in self._held:
+            if taken not in self._reservations:
                 return
-            self._held.discard(taken)
+            self._reservations.discard(taken)
             self._freed.notify_all()
             # a ledger that cannot be written counts too much, never too little; the next change corrects it
             with contextlib.suppress(OSError, CapacityExhausted), self._exclusive():
@@ -156,7 +156,7 @@ class LockFileCapacity:
             if self._closed:
                 return
             self._closed = True
-            self._held.clear()
+            self._reservations.clear()
             with contextlib.suppress(OSError):
                 (self._folder / self._name).unlink()
             os.close(self._ledger)
@@ -195,16 +195,16 @@ class LockFileCapacity:
 
     def _promise(self, length: int) -> MemoryReservation:
         taken = MemoryReservation(self, length)
-        self._held.add(taken)
+        self._reservations.add(taken)
         try:
             self._write()
         except BaseException:  # re-raised: a reservation that is not in the ledger does not count
-            self._held.discard(taken)
+            self._reservations.discard(taken)
             raise
         return taken
 
     def _free(self, ledgers: _Ledgers) -> float:
-        return self.total_bytes // _MIB - ledgers.held
+        return self.total_bytes // _MIB - ledgers.reserved
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -227,7 +227,7 @@ class LockFileCapacity:
         now = time.monotonic()
         waiting = [ticket for ticket in self._waiting if ticket.end > now]
         data = json.dumps(
-            {"held": sum(reservation.length for reservation in self._held), "waiting": waiting}
+            {"held": sum(reservation.length for reservation in self._reservations), "waiting": waiting}
         ).encode()
         try:
             os.pwrite(self._ledger, data, 0)
@@ -246,7 +246,7 @@ class LockFileCapacity:
             amount, tickets = _ledger_of(self._folder / name)
             reserved += amount
             waiting += tickets
-        reserved += sum(reservation.length for reservation in self._held)
+        reserved += sum(reservation.length for reservation in self._reservations)
         return _Ledgers(reserved, tuple(sorted(ticket for ticket in waiting if ticket.end > now)))
 
 

@@ -107,7 +107,7 @@ class FrameReader:
     def __init__(self) -> None:
         self.allow_requests = False
         self._buffer = bytearray()
-        self._held = b""
+        self._pending = b""
         self._ready = False
         self._interim = False
         self._final = False
@@ -116,9 +116,9 @@ class FrameReader:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises ProtocolBreach."""
-        data = self._held + data
-        self._held = data[-1:] if data.endswith(ESCAPE) else b""  # the next byte decides what it means
-        complete = data[: len(data) - len(self._held)]
+        data = self._pending + data
+        self._pending = data[-1:] if data.endswith(ESCAPE) else b""  # the next byte decides what it means
+        complete = data[: len(data) - len(self._pending)]
         self._buffer += complete.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)

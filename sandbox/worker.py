@@ -165,14 +165,14 @@ class Capture:
         self._wire, self._flush_library, self._stdout = wire, flush_library, sys.stdout
         self._flush()
         self._reading, writing = os.pipe()
-        self._told, self._tell = os.pipe()
+        self._stop_reader, self._stop_writer = os.pipe()
         os.dup2(writing, 1)
         os.close(writing)
         self._thread = threading.Thread(target=self._pump, daemon=True)
         self._thread.start()
 
     def _pump(self):
-        while self._reading in select.select([self._reading, self._told], [], [])[0]:
+        while self._reading in select.select([self._reading, self._stop_reader], [], [])[0]:
             # if the job has used all the memory, it must not also block on a full pipe
             with contextlib.suppress(MemoryError):
                 data = os.read(self._reading, CHUNK)
@@ -183,7 +183,7 @@ class Capture:
     def finish(self):
         """Frames everything printed so far. Does not wait for a child process that still holds the pipe."""
         self._flush()
-        os.write(self._tell, b"!")
+        os.write(self._stop_writer, b"!")
         self._thread.join()
 
     def _flush(self):

@@ -209,7 +209,7 @@ class Workspaces:
         with closing(_Trail(workspace)) as trail:
             for _ in range(MAX_STEPS + 1):
                 if not left:
-                    return _found(trail.workspace, trail.names)
+                    return _checked_path(trail.workspace, trail.names)
                 part = left.pop()
                 if part == "..":
                     trail.leave()
@@ -282,7 +282,7 @@ class _Trail:
             os.close(self.opened.pop())
 
 
-def _found(workspace: Workspace, names: list[str]) -> WorkspacePath:
+def _checked_path(workspace: Workspace, names: list[str]) -> WorkspacePath:
     """Checks the end of a walk again, from the workspace's root."""
     *above, name = names or ["."]
     with open_folder(workspace, PurePosixPath(*above)) as folder:

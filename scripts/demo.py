@@ -56,9 +56,9 @@ class Surprise(Exception):
     """A result is not as expected."""
 
 
-def expect(found: object, what: str) -> None:
-    """Raises Surprise unless `found` is true."""
-    if not found:
+def expect(condition: object, what: str) -> None:
+    """Raises Surprise unless `condition` is true."""
+    if not condition:
         raise Surprise(what)
 
 

@@ -133,15 +133,15 @@ async def run(folder: Path, browser: Browser) -> str:
     return page_of(info, answer, picture, base64.b64encode(card).decode())
 
 
-def page_of(info: Mapping[str, Any], told: Mapping[str, Any], picture: str, card: str) -> str:
+def page_of(info: Mapping[str, Any], result: Mapping[str, Any], picture: str, card: str) -> str:
     facts = {
         "driver": info["driverShortName"],
         "size": info["size"],
         "crs": info["coordinateSystem"].get("code"),
     }
-    description = told["outputs"][0]["description"]
+    description = result["outputs"][0]["description"]
     answer = {key: description[key] for key in ("size", "crs", "wgs84") if key in description}
-    answer["receipt"] = {key: told["receipt"][key] for key in ("tier", "seconds", "approval") if key in told["receipt"]}  # fmt: skip
+    answer["receipt"] = {key: result["receipt"][key] for key in ("tier", "seconds", "approval") if key in result["receipt"]}  # fmt: skip
     talk = [
         ("p class=me", "What is in dem.tif?"),
         ("pre", f'info {{"path": "dem.tif"}}\n→ {json.dumps(facts)}'),

@@ -57,7 +57,7 @@ _STEPS = {
     "I: running --customize-hook": "building GDAL's Parquet driver",
     "I: cleaning package lists": "packing the root file system",
 }
-_KEPT_SECONDS = 30 * 24 * 3600.0  # the age at which Debian has security updates for its packages
+_MAX_AGE_SECONDS = 30 * 24 * 3600.0  # the age at which Debian has security updates for its packages
 _OTHERS_WRITE = 0o022
 _INSTALL = (
     "apt-get",
@@ -111,7 +111,7 @@ def import_kept(target: docker.DockerClient | ImageStore, report: Callable[[str]
                 _private_cache().glob(f"{suite}-{_recipe()}-*.tar"),
                 key=lambda archive: archive.stat().st_mtime,
             )
-            if archives and time.time() - archives[-1].stat().st_mtime < _KEPT_SECONDS:
+            if archives and time.time() - archives[-1].stat().st_mtime < _MAX_AGE_SECONDS:
                 version = archives[-1].stem.rpartition("-")[2]
                 report(f"importing GDAL {version}, which was built before ({archives[-1]})")
                 return _import(target, archives[-1], version)

@@ -101,14 +101,14 @@ class ApprovalService:
         grants = [self.approvals.granted(principal, tool, root, remote) for root in workspaces]
         return grants[0] if grants and all(grants) else None
 
-    def consume(self, given: Authorization) -> None:
+    def consume(self, authorization: Authorization) -> None:
         """Consumes the approval that a call reserved, just before it starts. Raises ToolError if it was revoked."""
-        if not given.approval_id:
+        if not authorization.approval_id:
             return
         try:
-            if self.approvals.consume(given.approval_id, given.holder) is not None:
+            if self.approvals.consume(authorization.approval_id, authorization.holder) is not None:
                 return
-            row = self.approvals.get(given.approval_id)
+            row = self.approvals.get(authorization.approval_id)
         except RegistryUnavailable as error:
             raise unavailable_error(error) from error
         raise (
@@ -117,14 +117,14 @@ class ApprovalService:
             else expired_error("the approval is over, or was used already.")
         )
 
-    def end(self, given: Authorization) -> None:
+    def end(self, authorization: Authorization) -> None:
         """Ends a call: an approval that it did not use can be used by the same call sent again."""
-        if not given.approval_id:
+        if not authorization.approval_id:
             return
         try:
-            self.approvals.end(given.approval_id, given.holder)
+            self.approvals.end(authorization.approval_id, authorization.holder)
         except RegistryUnavailable:
-            _log.exception("approval_not_released", approval=given.approval_id)
+            _log.exception("approval_not_released", approval=authorization.approval_id)
 
 
 def denied_error(row: Approval) -> ToolError:

@@ -46,7 +46,7 @@ TRANSITIONS: Final[Mapping[Event, Transition]] = {
     "expire": Transition(frozenset({"asked", "approved", "released", "reserved"}), "expired"),
 }
 OPEN: Final = TRANSITIONS["deny"].sources  # a no still counts
-GIVEN: Final[frozenset[State]] = frozenset(
+APPROVED_STATES: Final[frozenset[State]] = frozenset(
     {"approved", "released", "reserved", "consumed"}
 )  # a person said yes
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approval, Decision, Grant
-from gdal_mcp.approvals.states import GIVEN, TRANSITIONS, Event, counts
+from gdal_mcp.approvals.states import APPROVED_STATES, TRANSITIONS, Event, counts
 from gdal_mcp.records.schema import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; people forget what they approved yesterday
@@ -44,7 +44,7 @@ _LEFT: Final = """SELECT * FROM approvals WHERE plan_digest = :digest AND princi
     AND (state = 'released' OR (state = 'asked' AND holder = ''))
     ORDER BY state = 'released' DESC, created DESC, rowid DESC LIMIT 1"""
 _LAST: Final = f"""SELECT * FROM approvals WHERE principal = :principal AND tool = :tool
-    AND state IN ({", ".join(f"'{state}'" for state in sorted(GIVEN))}) ORDER BY decided_at DESC LIMIT 1"""  # noqa: S608 - words of ours
+    AND state IN ({", ".join(f"'{state}'" for state in sorted(APPROVED_STATES))}) ORDER BY decided_at DESC LIMIT 1"""  # noqa: S608 - words of ours
 
 
 class TooManyOpen(Exception):
@@ -68,19 +68,19 @@ class Approvals:
     def close(self) -> None:
         self._rows.close()
 
-    def request(self, asked: Approval, ttl: float) -> Approval:
+    def request(self, approval: Approval, ttl: float) -> Approval:
         """Creates a question, open for `ttl` seconds. Raises TooManyOpen.
 
         Every call that asks has its own question, so each of two identical calls needs its own yes, and a no to one
         does not affect the other.
         """
         with self._writing() as (db, now):
-            mine = {"now": now, "principal": asked.principal}
+            mine = {"now": now, "principal": approval.principal}
             if db.execute(_COUNT, stored(mine)).fetchone()[0] >= MOST_OPEN:
                 raise TooManyOpen
             # Unguessable, because pages and answers are addressed by it. Hex, because it is typed after a command and
             # must not begin with a dash.
-            new = replace(asked, id=secrets.token_hex(16), created=now, expires=now + ttl)
+            new = replace(approval, id=secrets.token_hex(16), created=now, expires=now + ttl)
             insert(db, "approvals", new)
         return new
 

@@ -197,7 +197,7 @@ class ApprovalQueue:
                 raised.append(error)
             group.cancel_scope.cancel()
 
-        async def asked() -> None:
+        async def answer_of_client() -> None:
             """Asks the client's user. If the client cannot ask, or its answer does not count, other ways decide."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
@@ -215,6 +215,6 @@ class ApprovalQueue:
 
         async with anyio.create_task_group() as group:
             group.start_soon(race, wait_for_decision)
-            group.start_soon(race, asked)
+            group.start_soon(race, answer_of_client)
         if raised:
             raise raised[0]

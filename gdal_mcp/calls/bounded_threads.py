@@ -4,8 +4,8 @@ Such work is done before its call is admitted to the queue (docs/design.md says 
 outside: work that takes long checks by itself whether its caller has left.
 
 Invariants:
-* at most `at_once` threads work, and at most `of_one` (fewer) for the same principal, so that work that hangs for one
-  principal leaves room for the others;
+* at most `at_once` threads work, and at most `per_principal` (fewer) for the same principal, so that work that
+  hangs for one principal leaves room for the others;
 * a thread counts until it has ended, even after its caller gave up;
 * every caller gets an answer within `queue_seconds` and `seconds`, and at once when it is cancelled.
 """
@@ -26,7 +26,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.waiting import Cancellation
 
 AT_ONCE: Final = 16  # threads that hang only cost memory
-OF_ONE: Final = 4  # usual work takes milliseconds, so more would not be faster
+PER_PRINCIPAL: Final = 4  # usual work takes milliseconds, so more would not be faster
 # half of what clients wait, so that there is time for both the queue and the draft
 QUEUE_SECONDS: Final = 30.0
 DRAFT_SECONDS: Final = 30.0
@@ -44,11 +44,11 @@ class BoundedThreads:
         seconds: float = DRAFT_SECONDS,
         *,
         at_once: int = AT_ONCE,
-        of_one: int = OF_ONE,
+        per_principal: int = PER_PRINCIPAL,
         queue_seconds: float = QUEUE_SECONDS,
     ) -> None:
         self.busy_with = busy_with
-        self.of_one = of_one
+        self.per_principal = per_principal
         self.seconds = seconds
         self.queue_seconds = queue_seconds
         self._turns = anyio.Semaphore(at_once)
@@ -59,7 +59,7 @@ class BoundedThreads:
         """The result of `work`. Raises its errors, and ToolError: BUSY if no thread is free in time, TIMEOUT if the
         work does not end.
         """
-        line = self._lines.setdefault(principal, anyio.Semaphore(self.of_one))
+        line = self._lines.setdefault(principal, anyio.Semaphore(self.per_principal))
         await self._turn(line)
         future: Future[T] = Future()
         ended = anyio.Event()

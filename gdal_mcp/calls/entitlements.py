@@ -29,7 +29,7 @@ class Entitlements:
     entry: PolicyEntry | None = None
 
     @classmethod
-    def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
+    def full(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
         """The entitlements of the whole server. Raises SettingsError."""
         limits = settings.limits()
         preflights = {box.name: box.analysis.preflight(limits) for box in toolboxes.items}
@@ -40,19 +40,19 @@ class Entitlements:
 class EntitlementResolver:
     """The entitlements of every principal, computed at the start."""
 
-    whole: Entitlements
+    full: Entitlements
     policy: Policy
     toolboxes: Toolboxes
     _narrowed: list[Entitlements] = field(default_factory=list)  # in the order of the entries
 
     def __post_init__(self) -> None:
         """Raises SettingsError for an entry without any permission."""
-        self._narrowed.extend(narrowed(self.whole, entry, self.toolboxes) for entry in self.policy.entries)
+        self._narrowed.extend(narrowed(self.full, entry, self.toolboxes) for entry in self.policy.entries)
 
     def of(self, principal: str) -> Entitlements:
         """Raises ToolError (DENIED) for a principal that the policy does not name."""
         if not self.policy.entries:  # without entries everybody has everything
-            return self.whole
+            return self.full
         entry = self.policy.entry(principal)
         if entry is None:
             raise ToolError(
@@ -64,9 +64,9 @@ class EntitlementResolver:
         return self._narrowed[self.policy.entries.index(entry)]
 
 
-def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> Entitlements:
+def narrowed(full: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> Entitlements:
     """The part of the whole that a policy entry permits. Raises PathRefused if it leaves no workspace."""
-    limits = whole.limits
+    limits = full.limits
     limits = replace(
         limits,
         memory_bytes=min(limits.memory_bytes, entry.memory or limits.memory_bytes),
@@ -78,20 +78,20 @@ def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> E
             workspace,
             writable=workspace.writable and not entry.read_only and workspace.root not in entry.workspaces_ro,
         )
-        for workspace in whole.workspaces.items
+        for workspace in full.workspaces.items
         if entry.workspaces is None or workspace.root in (*entry.workspaces, *entry.workspaces_ro)
     ]
     writable = any(workspace.writable for workspace in chosen)
     names, patterns = toolboxes.names, entry.tools
     excluded = sorted(name for name in names if _fits(name, entry.exclude_tools))
     outside = () if patterns is None else tuple(name for name in names if not _fits(name, patterns))
-    settings = whole.settings.model_copy(
+    settings = full.settings.model_copy(
         update={
-            "read_only": whole.settings.read_only or entry.read_only or not writable,
+            "read_only": full.settings.read_only or entry.read_only or not writable,
             "memory": limits.memory_bytes,
             "cpus": limits.cpus,
             "timeout_seconds": limits.wall_seconds,
-            "exclude_tools": (*whole.settings.exclude_tools, *excluded),
+            "exclude_tools": (*full.settings.exclude_tools, *excluded),
         }
     )
     return Entitlements(
@@ -99,7 +99,7 @@ def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> E
         Workspaces(tuple(chosen)),
         toolboxes.surface(settings, outside),
         limits,
-        {name: preflight.within(limits) for name, preflight in whole.preflights.items()},
+        {name: preflight.within(limits) for name, preflight in full.preflights.items()},
         entry,
     )
 

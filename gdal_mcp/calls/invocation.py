@@ -113,7 +113,7 @@ class Invocation:
     durations: Mapping[str, float] = field(default_factory=dict)
     access: Access | None = None
     answer: Mapping[str, Any] | None = None  # the answer of a tool without a container
-    asked: tuple[Address, ...] = ()  # hosts that the server itself asks, for a call without a container
+    addresses: tuple[Address, ...] = ()  # hosts that the server itself asks, for a call without a container
     preflight: Report = field(default_factory=NoReport)
     prepared: Prepared | None = None
     authorization: Authorization = NOT_YET

@@ -111,7 +111,7 @@ class ResultStore:
     """The full results of calls, each a file of mode 0600. Servers and threads may share a folder."""
 
     folder: Path
-    max_kept: int = 200
+    max_count: int = 200
     max_bytes: int = 512 << 20  # bytes of all results together
     max_age: float = 7 * 86_400.0  # seconds
     clock: Callable[[], float] = time.time
@@ -167,7 +167,7 @@ class ResultStore:
         for path, status in sorted(entries, key=lambda entry: entry[1].st_mtime, reverse=True):
             total, count = total + status.st_size, count + 1
             too_old = self.clock() - status.st_mtime > self.max_age
-            if too_old or count > self.max_kept or total > self.max_bytes:
+            if too_old or count > self.max_count or total > self.max_bytes:
                 with suppress(OSError):
                     path.unlink()
 

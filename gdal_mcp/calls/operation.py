@@ -80,12 +80,12 @@ class Operation:
         self,
         call: "Invocation",
         staging: Staging,
-        seen: Callable[[Path], Path],
+        mount_source: Callable[[Path], Path],
         check_cancelled: Callable[[], object],
     ) -> None:
         """Copies the files that the command changes, and those that the host copies for it.
 
-        `seen` is `Hosting.seen`, `check_cancelled` is as in `Staging.copy_in`.
+        `mount_source` is `Templates.mount_source`, `check_cancelled` is as in `Staging.copy_in`.
         """
         draft, limits = call.plan.draft, call.plan.limits
         updated = (output for output in draft.outputs if output.update)
@@ -93,7 +93,7 @@ class Operation:
             (located, located.name) for output in updated for located in (*output.replaces, *output.shared)
         ]
         for located, name in (*worked_on, *((copy.source, copy.target.name) for copy in draft.files.copies)):
-            staging.copy_in(located, name, limits, seen(located.workspace.root), check_cancelled)
+            staging.copy_in(located, name, limits, mount_source(located.workspace.root), check_cancelled)
 
     def publish(self, call: "Invocation", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes the files in staging. Raises ToolError for a file that belongs to no output, and SandboxError."""

@@ -126,15 +126,15 @@ class Pipeline:
 
     async def _steps(self, call: Invocation, replies: list[Reply]) -> None:
         try:
-            async with AsyncExitStack() as held:  # resources that are released when the call ends
+            async with AsyncExitStack() as resources:  # resources that are released when the call ends
                 call = parse(call, self)
-                call = await plan(call, self, held)
+                call = await plan(call, self, resources)
                 if (first := _find_running(call, self)) is not None:
                     replies.append(replace(await join(call, first, self), next_request=None))
                     return
                 if call.prepared is not None:
-                    call = await authorize(call, self, held)
-                    call = await schedule(call, self, held)
+                    call = await authorize(call, self, resources)
+                    call = await schedule(call, self, resources)
                     call = await execute(call, self)
                     await checkpoint_if_cancelled()
         except ToolError as error:
@@ -167,7 +167,7 @@ def parse(call: Invocation, deps: Pipeline) -> Invocation:
     return replace(call, access=Access(entitlements, tool, surface.toolboxes[tool.name]))
 
 
-async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+async def plan(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> Invocation:
     """What the call would run, or the answer of a tool that runs nothing.
 
     The same for the same state, so that a call that is sent again has the same digest.
@@ -175,8 +175,8 @@ async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invoca
     started = time.monotonic()
     draft = await _draft(call, deps)
     if isinstance(draft, ImmediateResult):
-        call = replace(call, asked=draft.addresses)
-        await _admit_immediate(call, deps, held, asks=draft.ask is not None)
+        call = replace(call, addresses=draft.addresses)
+        await _admit_immediate(call, deps, resources, asks=draft.ask is not None)
         call = replace(call, answer=draft.result) if draft.ask is None else await _ask(call, draft, deps)
         return call.timed("plan", started)
     call = replace(call, preflight=draft.preflight)
@@ -193,7 +193,7 @@ async def join(call: Invocation, first: RunningCall, deps: Pipeline) -> Reply:
     return await first.joined()
 
 
-async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+async def authorize(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> Invocation:
     """Checks the policy, and waits for a person's approval if needed. Raises ToolError, Suspended.
 
     An approval is reserved for this call until it starts. If the call ends before that, the same call sent again can
@@ -215,7 +215,7 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
     call = await describe_inputs(call, deps)
     call.enter("waiting for approval")
     authorization = await _approvals(call, deps).obtain(await run_sync(_question, call, deps, verdict))
-    held.push_async_callback(_release_approval, authorization, deps)
+    resources.push_async_callback(_release_approval, authorization, deps)
     call = await verify_unchanged(call, deps)
     return replace(call, authorization=authorization).timed("approval", started)
 
@@ -265,7 +265,7 @@ async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
     raise expired_error("what would run changed while the question was open.")
 
 
-async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+async def schedule(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> Invocation:
     """Waits for a free slot, within the rates and quotas of the principal. Raises ToolError."""
     started, principal = time.monotonic(), call.request.principal
     if call.request.operation.nested:
@@ -273,9 +273,9 @@ async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> In
     deps.admission.resize(call.host.concurrent)
     call.enter("waiting for a free slot")
     await _require_allowance(call, deps, writes=call.plan.draft.writes)
-    held.enter_context(deps.rates.admit(principal, call.entitlements.entry))
+    resources.enter_context(deps.rates.admit(principal, call.entitlements.entry))
     waiting = partial(call.report_progress, 0.0, "waiting for a free slot")
-    await held.enter_async_context(deps.admission.permit(principal, waiting))
+    await resources.enter_async_context(deps.admission.permit(principal, waiting))
     call.enter("running")
     return call.timed("queue", started)
 
@@ -298,7 +298,9 @@ async def record(call: Invocation, deps: Pipeline) -> Reply:
     return reply
 
 
-async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStack, *, asks: bool) -> None:
+async def _admit_immediate(
+    call: Invocation, deps: Pipeline, resources: AsyncExitStack, *, asks: bool
+) -> None:
     """Checks policy and quotas and records a call without a container, before it acts or answers. Raises ToolError."""
     tool, principal, entry = call.tool, call.request.principal, call.entitlements.entry
     acts = Draft(Command(tool.name, ()), (), work=Work(tool.like))
@@ -308,7 +310,7 @@ async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStac
     if asks and not isinstance(verdict, Allow):
         raise denied(f"{tool.name} makes its requests at once, and nobody is asked before; {verdict.reason}")
     await _require_allowance(call, deps, writes=False)
-    held.enter_context(deps.rates.admit(principal, entry))
+    resources.enter_context(deps.rates.admit(principal, entry))
     await run_sync(deps.records.record_answer, call)
 
 

@@ -100,7 +100,7 @@ class Records:
         """Records a call without a container before it answers and before any request is made for it. Raises
         ToolError if it cannot.
         """
-        if call.asked:
+        if call.addresses:
             self._begin(call)
         else:
             self.record_event(call)
@@ -148,10 +148,10 @@ class Records:
             part_of=request.operation.part_of,
         )
         if call.prepared is None:
-            if not call.asked:
+            if not call.addresses:
                 return row
-            arguments = without_secrets(row.arguments, call.asked)
-            return replace(row, arguments=arguments, argv=(row.tool, *map(str, call.asked)))
+            arguments = without_secrets(row.arguments, call.addresses)
+            return replace(row, arguments=arguments, argv=(row.tool, *map(str, call.addresses)))
         plan, image = call.plan, call.host.image
         return replace(
             row,
@@ -241,7 +241,7 @@ class Records:
             if call.prepared is None:
                 ended = replace(ended, arguments={}, arguments_digest=_digest(call.request.arguments))
             self.registry.add_refused(ended)
-        if done is not None or ended.outcome != "OK" or call.asked:
+        if done is not None or ended.outcome != "OK" or call.addresses:
             for listener in self.listeners:
                 listener(self.registry.call(ended.id) or ended)  # with its times
 
@@ -256,8 +256,8 @@ class Records:
             "tool": request.tool[:100],
             "arguments_sha256": _digest(request.arguments),
         }
-        if call.asked:
-            event["object"] = {"addresses": [str(address) for address in call.asked]}
+        if call.addresses:
+            event["object"] = {"addresses": [str(address) for address in call.addresses]}
         if call.outcome.hosts:
             event["remote"] = list(call.outcome.hosts)
         if call.prepared is not None:

@@ -48,7 +48,7 @@ def recover(
                 }
             )
             _log.warning("recovered", call=recovery.call_id, outcome=str(recovery.outcome))
-    publications = [publication for area in areas.values() for publication in area.kept()]
+    publications = [publication for area in areas.values() for publication in area.publications()]
     registry.interrupted(owner.is_alive, partial(_ended, publications, audit, registry, owner.id))
     for call_id in {publication.call_id for publication in publications if publication.is_undone}:
         # the undo was finished in the workspace but not recorded

@@ -35,7 +35,7 @@ def build(settings: Settings, output: Path | None) -> Exit:
     SandboxError, and SettingsError if `output` is a file of another kind.
     """
     _require_catalogue(output)
-    image, text = _asked(settings)
+    image, text = _image_and_capture(settings)
     try:
         if output is not None:
             write_report(output, text)
@@ -86,7 +86,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
     if store.holds(settings.state_dir, settings.image, image.digest):
         return Exit.DONE
     say(f"asking {image.reference} for its algorithms and formats")
-    image, text = _asked(settings)
+    image, text = _image_and_capture(settings)
     return _store(settings, image, text)
 
 
@@ -97,7 +97,7 @@ def refresh(settings: Settings, output: Path | None) -> Exit:
     SandboxError, and SettingsError if `output` is a file of another kind.
     """
     _require_catalogue(output)
-    image, text = _asked(settings)
+    image, text = _image_and_capture(settings)
     out("\n".join(report(CatalogueChanges(json.loads(load.packaged_text()), json.loads(text)))))
     try:
         if output is not None:
@@ -128,7 +128,7 @@ def _require_catalogue(output: Path | None) -> None:
         require_replaceable(output, _START, "--output")
 
 
-def _asked(settings: Settings) -> tuple[Image, str]:
+def _image_and_capture(settings: Settings) -> tuple[Image, str]:
     with closing(open_engine(settings.engine, options=settings.cluster_options())) as engine:
         image = resolve(engine.images, GDAL_IMAGE, settings.image)
         return image, capture_image(engine, image.id)

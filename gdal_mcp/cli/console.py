@@ -20,7 +20,7 @@ _LOOK_SECONDS: Final = 0.1
 def show(settings: Settings, *, opens: bool) -> Exit:
     """Prints an address for each console of the state folder, newest first. An address works once, for a minute."""
     try:
-        consoles = _found(settings.state)
+        consoles = _running_consoles(settings.state)
     except OSError as error:
         say(f"the state folder {settings.state_dir} cannot be used: {error.strerror or error}")
         return Exit.FAILED
@@ -41,7 +41,7 @@ def show(settings: Settings, *, opens: bool) -> Exit:
     return Exit.DONE
 
 
-def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
+def _running_consoles(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
     """The consoles that are running, or that servers start on this request."""
     if not state.servers.is_dir():
         return ()

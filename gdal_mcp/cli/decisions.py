@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approval, Decision, Grant
 from gdal_mcp.approvals.service import ApprovalService
-from gdal_mcp.approvals.states import GIVEN
+from gdal_mcp.approvals.states import APPROVED_STATES
 from gdal_mcp.approvals.store import Approvals
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.finding import of_question
@@ -62,7 +62,7 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
             return Exit.FAILED
         state = after.state if after else "gone"
         out(f"{row.id}: {_WORDS.get(state, state)}")
-        approved = after is not None and after.state in GIVEN
+        approved = after is not None and after.state in APPROVED_STATES
         return Exit.DONE if approved or not yes else Exit.FAILED
 
 

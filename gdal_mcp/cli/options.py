@@ -21,7 +21,7 @@ Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
 SHOW_SETTINGS: Final = frozenset({"serve", "call"})
 # settings whose option has another name: one folder each time, or the opposite
-_SPELLED: Final = {
+_OPTION_NAMES: Final = {
     "workspaces": "--workspace",
     "workspaces_ro": "--workspace-ro",
     "preview": "--no-preview",
@@ -148,7 +148,7 @@ def _path(commands: Any, name: str) -> str:
 
 
 def option_of(setting: str) -> str:
-    return _SPELLED.get(setting, f"--{setting.replace('_', '-')}")
+    return _OPTION_NAMES.get(setting, f"--{setting.replace('_', '-')}")
 
 
 _REST: Final = [name for name in Settings.model_fields if name not in COMMON]
@@ -209,10 +209,10 @@ class _Removed(argparse.Action):
         setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])
 
 
-def settings_of(given: argparse.Namespace) -> Settings:
+def settings_of(options: argparse.Namespace) -> Settings:
     """The settings with the values of the command line. Configures logging. Raises SettingsError."""
-    typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
-    settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), option_of, **typed)
+    typed = {name: value for name, value in vars(options).items() if name in Settings.model_fields}
+    settings = load_settings(getattr(options, _REMOVED_OPTIONS, ()), option_of, **typed)
     if settings.run_as == "owner":
         from gdal_mcp.runtime.user import drop_privileges, require_access  # noqa: PLC0415 - for root alone
 

@@ -46,7 +46,7 @@ def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], princ
             "effect": str(request.effect),
             "workspaces": sorted(map(str, request.workspaces)),
             "principal": principal,
-            "rule": _told(rule, app) if rule is not None else None,
+            "rule": _rule_answer(rule, app) if rule is not None else None,
             "mode": app.entitlements.policy.mode,
             "policy": app.entitlements.policy.source or None,
             **_ways(verdict, app, draft, tool, principal),
@@ -81,7 +81,7 @@ def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -
     }
 
 
-def _told(rule: PolicyRule, app: App) -> dict[str, Any]:
+def _rule_answer(rule: PolicyRule, app: App) -> dict[str, Any]:
     return {
         "number": app.entitlements.policy.rules.index(rule) + 1,
         "decision": rule.decision,

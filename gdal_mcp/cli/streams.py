@@ -52,10 +52,10 @@ def show_status(text: str = "") -> None:
         sys.stderr.flush()
 
 
-def json_object(given: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
     """A call's arguments; `-` reads them from standard input. Raises SettingsError."""
     try:
-        values = json.loads(sys.stdin.read() if given == "-" else given)
+        values = json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"JSON: the text is not JSON: {error}. {_LIKE}") from error
     if not isinstance(values, dict):

@@ -82,7 +82,7 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
 def workflow_from_calls(app: App, call_ids: Sequence[str], *, name: str) -> Exit:
     """Prints a workflow that repeats recorded calls, as YAML. Raises PathMissing for an unknown call."""
     try:
-        document = workflow_of([_made(app, call_id) for call_id in call_ids], name)
+        document = workflow_of([_recorded_call(app, call_id) for call_id in call_ids], name)
     except WorkflowInvalid as error:
         for problem in error.problems:
             say(str(problem))
@@ -139,7 +139,7 @@ def _is_usage(error: ToolError | None) -> bool:
     return error is not None and (error.check or {}).get("code") == "workflow_invalid"
 
 
-def _made(app: App, call_id: str) -> RecordedCall:
+def _recorded_call(app: App, call_id: str) -> RecordedCall:
     call = app.registry.call(call_id)
     if call is None or call.outcome != "OK":
         why = "is not in the records" if call is None else f"ended with {call.outcome or 'nothing yet'}"

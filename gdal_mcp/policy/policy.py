@@ -158,7 +158,7 @@ class PolicyRequest:
     algorithm: str = ""
     steps: tuple[str, ...] = ()  # the algorithms in a pipeline
     workspaces: frozenset[Path] = field(default_factory=frozenset)
-    always_asked: bool = False
+    always_needs_approval: bool = False
     code: bool = False  # True if it runs the caller's code
 
     @property
@@ -177,26 +177,26 @@ def case(draft: Draft, tool: str, principal: str) -> PolicyRequest:
         algorithm=draft.work.algorithm,
         steps=draft.work.algorithms,
         workspaces=frozenset(read if effect is Effect.READ else draft.touched),
-        always_asked=draft.review.always_asked,
+        always_needs_approval=draft.review.always_needs_approval,
         code=bool(draft.review.code),
     )
 
 
-def decide(asked: PolicyRequest, policy: Policy) -> Verdict:
+def decide(request: PolicyRequest, policy: Policy) -> Verdict:
     """Decides whether a call runs, runs after approval, or is denied."""
-    return explained(asked, policy)[0]
+    return explained(request, policy)[0]
 
 
-def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, PolicyRule | None]:
-    rule = next((rule for rule in policy.rules if _fits(rule, asked, policy.aliases)), None)
+def explained(request: PolicyRequest, policy: Policy) -> tuple[Verdict, PolicyRule | None]:
+    rule = next((rule for rule in policy.rules if _fits(rule, request, policy.aliases)), None)
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule
-    if asked.always_asked:
+    if request.always_needs_approval:
         ways = rule.ways & policy.ways if rule is not None and rule.decision == "require" else policy.ways
-        does = "runs code that a model wrote" if asked.code else "moves or removes files"
+        does = "runs code that a model wrote" if request.code else "moves or removes files"
         reason = f"it {does}, which a person decides every time"
         return RequireApproval(reason, ways, grantable=False), rule
-    grantable = asked.effect is not Effect.DESTROY
+    grantable = request.effect is not Effect.DESTROY
     if rule is not None and rule.decision == "allow":
         return Allow(rule.reason or "a rule of the policy allows it"), rule
     if rule is not None:
@@ -205,38 +205,38 @@ def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, PolicyRule
     # reads run, writes need approval; `always` needs it for both and `never`, a deliberate setting, for neither
     if policy.mode == "never":
         return Allow("the server runs with --approval never"), None
-    if policy.mode == "writes" and asked.effect is Effect.READ:
+    if policy.mode == "writes" and request.effect is Effect.READ:
         return Allow("it only reads"), None
-    reason = _REASONS[asked.effect] if policy.mode == "writes" else "the server runs with --approval always"
+    reason = _REASONS[request.effect] if policy.mode == "writes" else "the server runs with --approval always"
     return RequireApproval(reason, policy.ways, grantable), None
 
 
-def _fits(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
-    named = asked.workspaces & set(rule.workspaces)
-    if rule.workspaces and (not named or (rule.decision == "allow" and named != asked.workspaces)):
+def _fits(rule: PolicyRule, request: PolicyRequest, aliases: Aliases) -> bool:
+    named = request.workspaces & set(rule.workspaces)
+    if rule.workspaces and (not named or (rule.decision == "allow" and named != request.workspaces)):
         return False
-    does = bool(asked.effects & rule.effects)
-    return does and _calls(rule, asked, aliases) and _named(asked.principal, rule.principals)
+    does = bool(request.effects & rule.effects)
+    return does and _calls(rule, request, aliases) and _named(request.principal, rule.principals)
 
 
-def _calls(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
+def _calls(rule: PolicyRule, request: PolicyRequest, aliases: Aliases) -> bool:
     """True if the rule applies. A rule that denies or asks matches any algorithm that the call may run; one that
     allows must match all.
     """
-    patterns = tuple(_spelled(pattern) for pattern in rule.tools)
+    patterns = tuple(_normalized(pattern) for pattern in rule.tools)
 
     def fits(name: str) -> bool:
-        return _named(_spelled(name), patterns)
+        return _named(_normalized(name), patterns)
 
-    runs = aliases.resolves_to(asked.tool, asked.algorithm)
-    if fits(asked.tool) or (asked.algorithm in aliases.generic and fits(asked.algorithm)):
+    runs = aliases.resolves_to(request.tool, request.algorithm)
+    if fits(request.tool) or (request.algorithm in aliases.generic and fits(request.algorithm)):
         return True
     if rule.decision == "allow":
         return bool(runs) and all(map(fits, runs))
-    return any(map(fits, (*runs, *asked.steps)))
+    return any(map(fits, (*runs, *request.steps)))
 
 
-def _spelled(name: str) -> str:
+def _normalized(name: str) -> str:
     """The common spelling: `raster reproject` and `raster_reproject` are one name."""
     return name.replace(" ", "_").replace("-", "_")
 

@@ -72,10 +72,10 @@ def write_line(after: Checkpoint, time: str, event: Mapping[str, Any]) -> bytes:
         if over <= 0:
             break
         full = fields[key]
-        fields[key] = _cut(full)
+        fields[key] = _shortened(full)
         over -= len(full) - len(fields[key])
     text = ",".join(f"{_canonical(key)}:{fields[key]}" for key in sorted(fields))
-    event_text = f"{{{text}}}" if over <= 0 else f'{{"fields":{_cut(text)}}}'
+    event_text = f"{{{text}}}" if over <= 0 else f'{{"fields":{_shortened(text)}}}'
     line = f'{{"event":{event_text},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'
     return line.encode("ascii")
 
@@ -98,7 +98,7 @@ def _is_hash(text: Any) -> bool:
     return isinstance(text, str) and len(text) == len(_GENESIS) and not text.strip("0123456789abcdef")
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     """The part of a field that is too large: its start to recognise it, its digest to prove its content."""
     digest = hashlib.sha256(text.encode("ascii")).hexdigest()
     return _canonical({"truncated": True, "start": text[:_START], "bytes": len(text), "sha256": digest})

@@ -99,7 +99,7 @@ class Materials:
         """Opens the inputs and starts to digest them, up to `limit` bytes. Never raises. Always call `result`
         afterwards.
         """
-        self._held = ExitStack()
+        self._open_files = ExitStack()
         self._digested, self._stop, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._touched: Collection[Path] = ()
         self._left = limit
@@ -113,7 +113,7 @@ class Materials:
             # not threading's: the call would wait until the thread runs
             _thread.start_new_thread(self._work, ())
         else:
-            self._held.close()
+            self._open_files.close()
             self._materials = [
                 replace(material, file=None, reason=_NO_THREAD) for material in self._materials
             ]
@@ -122,7 +122,7 @@ class Materials:
     def _work(self) -> None:
         """Does everything that may hang, so that the call's own thread never does."""
         try:
-            with self._held:
+            with self._open_files:
                 for material in self._materials:
                     self._digest(material)
                 self._digested.set()
@@ -161,7 +161,7 @@ class Materials:
     def digest(located: WorkspacePath) -> str | None:
         """The digest of one file or folder of any size. None if it cannot be computed."""
         materials = Materials((), sys.maxsize, max_parts=sys.maxsize)
-        with materials._held:
+        with materials._open_files:
             material = materials._watch(located, companion=False)
             materials._digest(material)
             return material.sha256
@@ -170,7 +170,7 @@ class Materials:
         material = Material(located, companion)
         try:
             if not located.is_folder and len(self._materials) < _MAX_OPEN:
-                material.file = self._held.enter_context(open_file(located))
+                material.file = self._open_files.enter_context(open_file(located))
             material.identity = Identity.of(
                 os.fstat(material.file) if material.file is not None else _status(located)
             )

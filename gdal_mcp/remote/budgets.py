@@ -102,7 +102,7 @@ class Shares:
     """
 
     most: int
-    _held: Counter[str] = field(default_factory=Counter)
+    _running: Counter[str] = field(default_factory=Counter)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
@@ -112,16 +112,16 @@ class Shares:
         with self._changed:
             while not self._has_room(principal):
                 self._changed.wait(min(_LOOK_SECONDS, call.left()))
-            self._held[principal] += 1
+            self._running[principal] += 1
         try:
             yield
         finally:
             with self._changed:
-                self._held -= Counter([principal])  # this subtraction also removes counts of zero
+                self._running -= Counter([principal])  # this subtraction also removes counts of zero
                 self._changed.notify_all()
 
     def _has_room(self, principal: str) -> bool:
-        mine, all_of_them = self._held[principal], self._held.total()
+        mine, all_of_them = self._running[principal], self._running.total()
         left = self.most - (all_of_them - mine)
         return all_of_them < self.most and mine < max(left // 2, 1)
 
@@ -145,7 +145,7 @@ class DailyQuota:
     quota: Quota
     _lock: threading.Lock = field(default_factory=threading.Lock)
     # the usage on disk, read when the last call began or ended
-    _kept: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _stored: dict[str, tuple[int, int]] = field(default_factory=dict)
     _read: Counter[str] = field(default_factory=Counter)  # by running calls
     _requests: Counter[str] = field(default_factory=Counter)
 
@@ -153,7 +153,7 @@ class DailyQuota:
         """Creates the budget of a new call. Pass it to `end`."""
         settings = self.settings
         with self._lock:  # also held while reading, so that an older value never replaces a newer one
-            self._kept[principal] = self.quota.remote_used(principal)
+            self._stored[principal] = self.quota.remote_used(principal)
         return CallBudget(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
@@ -162,7 +162,7 @@ class DailyQuota:
         Raises ReadFailed over a limit. Negative values, which return a reservation, never fail.
         """
         with self._lock:
-            stored_bytes, stored_requests = self._kept[principal]
+            stored_bytes, stored_requests = self._stored[principal]
             bytes_today = stored_bytes + self._read[principal] + read
             requests_today = stored_requests + self._requests[principal] + requests
             over = bytes_today > self.settings.bytes_a_day or requests_today > self.settings.requests_a_day
@@ -178,6 +178,6 @@ class DailyQuota:
         principal = call.principal
         with self._lock:
             self.quota.record_remote_use(principal, call.read, call.requests)
-            self._kept[principal] = self.quota.remote_used(principal)
+            self._stored[principal] = self.quota.remote_used(principal)
             self._read[principal] -= call.read
             self._requests[principal] -= call.requests

@@ -129,23 +129,23 @@ class Checks:
             raise ReadFailed(f"{address.host}: the file changed while it was read")
         return checked
 
-    def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> CheckedAnswer:
+    def look(self, address: Address, meter: Meter, size: int, cached: Version | None) -> CheckedAnswer:
         """Reads the beginning of a file, or confirms that the cached version is current. Raises ReadFailed."""
         headers = {"Range": f"bytes=0-{size - 1}"}
-        if held is not None:
-            headers["If-None-Match"] = held.etag
+        if cached is not None:
+            headers["If-None-Match"] = cached.etag
         return self._send(
-            address, meter, _Request(lambda answer: _check_range(answer, 0, size, held), size, headers)
+            address, meter, _Request(lambda answer: _check_range(answer, 0, size, cached), size, headers)
         )
 
     def document(self, address: Address, meter: Meter, most: int, body: bytes | None = None) -> bytes:
         """Reads a document of at most `most` bytes. With a JSON body, sends it as a POST. Raises ReadFailed."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
-        return self._send(address, meter, _Request(_whole, most, headers, body)).data
+        return self._send(address, meter, _Request(_check_complete, most, headers, body)).data
 
     def listing(self, address: Address, meter: Meter, most: int, query: str) -> bytes:
         """Reads a page of the keys below a folder of a bucket, as XML of at most `most` bytes. Raises ReadFailed."""
-        return self._send(address, meter, _Request(_whole, most, listing=query)).data
+        return self._send(address, meter, _Request(_check_complete, most, listing=query)).data
 
     def _send(self, address: Address, meter: Meter, request: "_Request") -> CheckedAnswer:
         """Sends a request with redirects and retries. Raises ReadFailed, also if a check raises ToolError."""
@@ -241,9 +241,7 @@ def resolved(host: str, port: int, sources: Iterable[RemoteSource]) -> list[str]
     except (OSError, UnicodeError) as error:
         raise ReadFailed(f"{host} cannot be resolved") from error
     addresses = [str(row[4][0]) for row in rows]
-    networks = [
-        network for source in sources if _stands_for(source, host, port) for network in source.networks
-    ]
+    networks = [network for source in sources if _covers(source, host, port) for network in source.networks]
     if not addresses or not all(is_allowed(text, networks) for text in addresses):
         raise ReadFailed(
             f"{host} has an address that is not public; the person who runs the server can allow it with `networks` in its [[remote.source]]"
@@ -263,7 +261,7 @@ def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.I
     return outside and known and not any(address in network for network in _NOT_OUTSIDE)
 
 
-def _stands_for(source: RemoteSource, host: str, port: int) -> bool:
+def _covers(source: RemoteSource, host: str, port: int) -> bool:
     scheme, own, own_port, _ = source.parts
     if scheme not in PORTS:
         url = urlsplit(source.endpoint)
@@ -374,7 +372,7 @@ def _check_range(answer: _Answer, start: int, size: int, known: Version | None) 
     return last - first + 1, answer.version(total), False
 
 
-def _whole(answer: _Answer) -> tuple[None, Version, bool]:
+def _check_complete(answer: _Answer) -> tuple[None, Version, bool]:
     if answer.status != 200:
         raise ReadFailed(f"{answer.host}: HTTP {answer.status}")
     return None, answer.version(0), False

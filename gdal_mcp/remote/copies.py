@@ -39,7 +39,7 @@ class Copy:
     version: Version
     users: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)  # SHA-256 of each block that was read
-    held: dict[int, int] = field(default_factory=dict)  # slot of each block that is on disk
+    slots: dict[int, int] = field(default_factory=dict)  # slot of each block that is on disk
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def size_of(self, block: int) -> int:
@@ -103,7 +103,7 @@ class BlockCache:
 
     def get(self, copy: Copy, block: int) -> bytes:
         """A cached block. Raises ReadFailed if it cannot be read from disk, or the server has ended."""
-        place, size = copy.held[block], copy.size_of(block)
+        place, size = copy.slots[block], copy.size_of(block)
         try:
             with self._lock:
                 file = self._opened()
@@ -121,11 +121,11 @@ class BlockCache:
             known = copy.digests.setdefault(block, digest)
             if known != digest:
                 raise ReadFailed("the file changed while it was read, without a new version")
-            if block in copy.held:
+            if block in copy.slots:
                 return
             place = self._place()
             if place is not None and self._written(place, data):
-                copy.held[block] = place
+                copy.slots[block] = place
 
     def close(self) -> None:
         with self._lock:
@@ -168,5 +168,5 @@ class BlockCache:
             return self._free.pop()
 
     def _drop(self, copy: Copy) -> None:
-        self._free.extend(copy.held.values())
-        copy.held.clear()
+        self._free.extend(copy.slots.values())
+        copy.slots.clear()

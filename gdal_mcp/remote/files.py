@@ -129,7 +129,7 @@ class RemoteFile:
             raise
         self._final = got.final
         if cached is not None and (got.unchanged or got.version.same(cached.version)):
-            self._before = frozenset(cached.held)
+            self._before = frozenset(cached.slots)
             return cached
         if cached is not None:
             cache.release(cached)
@@ -146,7 +146,7 @@ class RemoteFile:
         waiting: dict[int, Future[tuple[int, bytes]]] = {}
         with self._lock:
             for block in wanted:
-                if block in copy.held:
+                if block in copy.slots:
                     blocks[block] = memoryview(self._deps.cache.get(copy, block))
                 elif block in self._pending:
                     waiting[block] = self._pending[block]

@@ -27,7 +27,7 @@ _MOMENT: Final = 0.5  # seconds; longer than a silent read needs to notice that 
 _MAX_KEYS: Final = 200_000  # keys of a tree, if its bucket lists them
 _PARSING: Final = threading.Lock()  # one parse at a time on the whole server, which limits the peak of memory
 _MAX_METADATA: Final = 16 << 20  # bytes; the metadata of a thousand arrays take a few megabytes
-_WHOLE_CHUNK: Final = 16 * BLOCK  # bytes; the first read of a file in a tree, because most chunks are smaller
+_FIRST_READ: Final = 16 * BLOCK  # bytes; the first read of a file in a tree, because most chunks are smaller
 # bytes; the first read of a FlatGeobuf, for the upper levels of its index, where every search begins
 _LONG_HEAD: Final = 4 * BLOCK
 _METADATA: Final = (".zmetadata", "zarr.json")
@@ -36,16 +36,16 @@ _METADATA: Final = (".zmetadata", "zarr.json")
 class RemoteFiles:
     """The files of one address: a file with its sidecar files, or a tree. Creating it checks that they exist."""
 
-    def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
-        """`asked` is the address as the caller wrote it. Raises ReadFailed."""
-        self._address, self._named, self._deps, self._meter = address, asked, deps, meter
+    def __init__(self, address: Address, requested: Address, deps: FetchDeps, meter: Meter) -> None:
+        """`requested` is the address as the caller wrote it. Raises ReadFailed."""
+        self._address, self._named, self._deps, self._meter = address, requested, deps, meter
         self._beside = (
             {} if address.is_tree else {plain_name(sidecar): sidecar for sidecar in address.sidecars}
         )
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()
         try:
-            self._keys = self._found()
+            self._keys = self._key_index()
             # failures are ignored here, because needed files are requested again
             for name in self._keys.first()[:AT_ONCE]:
                 deps.work.submit(self._file(name).look)
@@ -61,7 +61,7 @@ class RemoteFiles:
         Raises ReadFailed if the file must exist and cannot be read.
         """
         key = self._key(name)
-        state = self._keys.held(key)
+        state = self._keys.presence(key)
         if state == "folder":
             return pack_look(Kind.DIRECTORY, 0, 0)
         if state == "none":
@@ -78,7 +78,7 @@ class RemoteFiles:
 
     def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
         key = self._key(name)
-        if self._keys.held(key) not in ("listed", "maybe"):
+        if self._keys.presence(key) not in ("listed", "maybe"):
             raise Missing(f"{self._address.host}: there is no such file")
         return self._file(key).read(ranges)
 
@@ -86,7 +86,7 @@ class RemoteFiles:
         """The names in a folder, without chunks; None if the folder does not exist."""
         if name:
             key = self._key(name)
-            return self._keys.list_dir(key) if self._keys.held(key) == "folder" else None
+            return self._keys.list_dir(key) if self._keys.presence(key) == "folder" else None
 
         def is_there(sidecar: str) -> bool:
             try:
@@ -120,7 +120,7 @@ class RemoteFiles:
         top, _, key = name.partition("/")
         return key if top == self._named.name else "\0"  # a key that no tree contains
 
-    def _found(self) -> KeyIndex:
+    def _key_index(self) -> KeyIndex:
         if not self._address.is_tree:
             self._file(self._named.name).look()
             return KeyIndex((self._named.name,), maybe=frozenset(self._beside))
@@ -149,7 +149,7 @@ class RemoteFiles:
             if key not in self._files:
                 address, first = self._address, BLOCK
                 if address.is_tree:
-                    address, first = address.beside(key), _WHOLE_CHUNK
+                    address, first = address.beside(key), _FIRST_READ
                 elif key in self._beside:
                     address = address.beside(self._beside[key])
                 elif address.path.lower().endswith(".fgb"):
@@ -205,7 +205,7 @@ class RemoteReading:
 
     def record(self) -> tuple[SourceRead, ...]:
         """What was read of each address, without secrets."""
-        return tuple(source.record() for source in self._found())
+        return tuple(source.record() for source in self._opened_sources())
 
     def close(self) -> None:
         """Ends all requests and waits half a second for them. A name server or a connection may take longer to end."""
@@ -219,11 +219,11 @@ class RemoteReading:
     def _end(self) -> None:
         for pool in self.work:
             pool.shutdown(cancel_futures=True)
-        for source in self._found():
+        for source in self._opened_sources():
             source.close()
         self.closing()
 
-    def _found(self) -> Iterator[RemoteFiles]:
+    def _opened_sources(self) -> Iterator[RemoteFiles]:
         for future in self.sources.values():
             if future.done() and not future.cancelled() and future.exception() is None:
                 yield future.result()

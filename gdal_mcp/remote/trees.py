@@ -23,7 +23,7 @@ _MAX_NAMES: Final = 64 << 20  # bytes of memory for the names of one tree
 _AFTER_SLASH: Final = chr(ord("/") + 1)  # sorts after all names in a folder
 
 # `listed` exists; `maybe` is a sidecar file or a chunk that may not exist, and then counts as empty
-Held = Literal["listed", "maybe", "folder", "none"]
+Presence = Literal["listed", "maybe", "folder", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class KeyIndex:
     grids: Mapping[str, Grid] = field(default_factory=dict)  # by the array's folder; "" is the top
     maybe: frozenset[str] = frozenset()
 
-    def held(self, key: str) -> Held:
+    def presence(self, key: str) -> Presence:
         if _at(self.files, key) == key:
             return "listed"
         if not key or _at(self.files, f"{key}/").startswith(f"{key}/"):
@@ -70,7 +70,7 @@ class KeyIndex:
         """The files that Zarr readers read first: the group's metadata, and coordinates, which have one chunk each."""
         single = [folder for folder, grid in self.grids.items() if grid.counts == (1,)]
         names = [f"{folder}/{self.grids[folder].start}0".lstrip("/") for folder in single]
-        return [name for name in (".zgroup", *names) if self.held(name) in ("listed", "maybe")]
+        return [name for name in (".zgroup", *names) if self.presence(name) in ("listed", "maybe")]
 
     def list_dir(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, without chunks that may not exist."""

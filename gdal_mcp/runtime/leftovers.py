@@ -30,7 +30,7 @@ class Leftovers:
         self._stop = stop
         self._lock = threading.Lock()
         self._pods_left = True  # True if dead servers may have left Pods
-        self._pods_seen = False  # True if a server of this machine that is dead has left Pods
+        self._dead_owners_have_pods = False  # True if a server of this machine that is dead has left Pods
         self.unremoved: set[str] = set()  # names of this server's containers that the engine has not removed
 
     def remove(self, engine: Engine) -> tuple[str, ...]:
@@ -62,7 +62,11 @@ class Leftovers:
                 except SandboxError as error:
                     _log.info("not_reaped", reason=str(error))
                     return  # the server tries again every minute, perhaps on another connection
-                if not self._pods_seen or self._stop.is_set or readable([self._stop], PAUSE_SECONDS):
+                if (
+                    not self._dead_owners_have_pods
+                    or self._stop.is_set
+                    or readable([self._stop], PAUSE_SECONDS)
+                ):
                     return
 
         reaping = threading.Thread(target=until_done, name="reaping", daemon=True)
@@ -71,8 +75,8 @@ class Leftovers:
 
     def _recover_after_pods(self, engine: Engine) -> None:
         owners = [leftover.labels.get(OWNER, "") for leftover in engine.leftovers()]
-        self._pods_seen = any(map(self._owner.is_dead, owners))
+        self._dead_owners_have_pods = any(map(self._owner.is_dead, owners))
         # an owner without a name is a server on another machine, which may be dead
-        self._pods_left = self._pods_seen or "" in owners
+        self._pods_left = self._dead_owners_have_pods or "" in owners
         if not self._pods_left:
             self._recover_staging()

@@ -83,16 +83,16 @@ class HostPaths:
     engine.
     """
 
-    def __init__(self, given: PathMap) -> None:
-        """`given` is the map of the settings; without one the engine is asked."""
-        self._given = given
-        self.map = given
+    def __init__(self, configured: PathMap) -> None:
+        """`configured` is the map of the settings; without one the engine is asked."""
+        self._configured = configured
+        self.map = configured
 
     def ask(self, engine: Engine) -> None:
         """Raises EngineUnavailable."""
-        if not self._given.pairs:
+        if not self._configured.pairs:
             own = own_container(engine)
-            self.map = PathMap.of(own.mounts) if own is not None else self._given
+            self.map = PathMap.of(own.mounts) if own is not None else self._configured
 
     def __call__(self, path: Path) -> MountSource:
         """Raises AttestationFailed for a path that the map does not contain."""

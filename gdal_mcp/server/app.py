@@ -100,7 +100,7 @@ def running(
         recover_later = partial(_recover_or_log, areas, state)
         hosting = Hosting(settings, workspaces, state.owner, areas, boxes.items, paths, recover_later)
         stack.callback(hosting.close)
-        reach = Entitlements.whole(settings, workspaces, boxes)
+        reach = Entitlements.full(settings, workspaces, boxes)
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
         resolver = EntitlementResolver(reach, policy, boxes)
         service = _approval_service(state, stack)
@@ -192,7 +192,7 @@ def _pipeline(
     approvals: ApprovalQueue,
     stack: ExitStack,
 ) -> Pipeline:
-    settings, policy = resolver.whole.settings, resolver.policy
+    settings, policy = resolver.full.settings, resolver.policy
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
     gateway = RemoteGateway(settings.remote, settings.state.remote, rates, policy.remote_of)

@@ -286,7 +286,7 @@ class Settings(WebSettings):
         return self
 
     @model_validator(mode="after")
-    def _keep_apart(self) -> "Settings":
+    def _check_folders(self) -> "Settings":
         """Raises ValueError if the state folder overlaps a workspace, or if a trusted file or a link on the way to it
         is in one.
         """

@@ -93,7 +93,7 @@ class RemoteSource(_Table):
     requester_pays: bool = Field(default=False, description="Whether the owner of the keys pays for reads.")
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_pairs(self) -> Self:
         _ = self.parts
         if (self.access_key is None) != (self.secret_key is None):
             raise ValueError("access_key and secret_key belong together; set both or none")

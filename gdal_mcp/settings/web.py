@@ -105,7 +105,7 @@ class WebSettings(BaseSettings):
         return self.host in LOOPBACK
 
     @model_validator(mode="after")
-    def _whole_pair(self) -> Self:
+    def _check_pair(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key belong together; set both or none")
         return self

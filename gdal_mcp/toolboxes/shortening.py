@@ -31,5 +31,5 @@ def truncate(value: Any, step: tuple[int, int]) -> Any:
     return value
 
 
-def truncation(kept: int, of: int) -> dict[str, Any]:
-    return {"truncated": {"kept": kept, "of": of}}
+def truncation(shown: int, of: int) -> dict[str, Any]:
+    return {"truncated": {"kept": shown, "of": of}}

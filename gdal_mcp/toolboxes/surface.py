@@ -78,7 +78,7 @@ class Toolboxes:
             return not (gone or hidden or (settings.read_only and tool.writes))
 
         requested: dict[str, Tool] = {}
-        for tool in self._asked(settings):
+        for tool in self._selected(settings):
             requested.setdefault(tool.name, tool)
         chosen = [tool for tool in requested.values() if allowed(tool)]
         first = self.items[0]
@@ -89,7 +89,7 @@ class Toolboxes:
         owners = {name: box for box in reversed(self.items) for name in (*box.tools, *HTTP_TOOLS)}
         return Surface(tuple(chosen), MappingProxyType(by_name), excluded, MappingProxyType(owners))
 
-    def _asked(self, settings: Settings) -> Iterator[Tool]:
+    def _selected(self, settings: Settings) -> Iterator[Tool]:
         """The tools that the settings name, possibly with repeats."""
         remote = ("remote",) if settings.remote.sources else ()
         for number, box in enumerate(self.items):

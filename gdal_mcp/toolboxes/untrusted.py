@@ -25,7 +25,7 @@ MAX_RUN = 30
 _NO_ASCII = re.compile(f"[^\\x00-\\x7f]{{{MAX_RUN + 1},}}")
 TRUNCATED = " [truncated]"
 
-_KEPT_CONTROLS = "\n\t"
+_ALLOWED_CONTROLS = "\n\t"
 _FORMATS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # controls, formats, surrogates, private use, unassigned
 _HIDDEN = frozenset(
     (
@@ -63,7 +63,7 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
 def shown_text(text: str, limit: int = MAX_TEXT) -> str:
     """One line for a person who decides based on it: characters that hide, reorder or break text become escapes."""
     shown = "".join(
-        letter if _visible(letter) and letter not in _KEPT_CONTROLS else _escape(letter)
+        letter if _visible(letter) and letter not in _ALLOWED_CONTROLS else _escape(letter)
         for letter in text[:limit]
     )
     shown = _shorten_piles(shown, lambda match: match[1] + "".join(map(_escape, match[2])))
@@ -106,7 +106,7 @@ def _shorten_piles(text: str, instead: str | Callable[[re.Match[str]], str]) -> 
 
 
 def _visible(letter: str) -> bool:
-    if letter in _KEPT_CONTROLS:
+    if letter in _ALLOWED_CONTROLS:
         return True
     return unicodedata.category(letter) not in _FORMATS and ord(letter) not in _HIDDEN
 

@@ -8,7 +8,7 @@ from typing import Any
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import CallAnswer, last_words, nearest_tool, spelling
-from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
+from gdal_mcp.toolboxes.gdal.answers.report import full_report, summary
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context, extra_formats
 from gdal_mcp.toolboxes.gdal.catalogue.formats import usual_driver
@@ -92,13 +92,13 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
     )
 
 
-def presented(path: str, asked: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
-    """How a description of a dataset is shown: in short, or in full to callers who `asked` for a format; None for
+def presented(path: str, output_format: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
+    """How a description of a dataset is shown: in short, or in full to callers who give an `output_format`; None for
     other algorithms.
     """
     if path not in _DESCRIBES:
         return None
-    return whole if asked else summary
+    return full_report if output_format else summary
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

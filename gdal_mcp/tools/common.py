@@ -100,7 +100,7 @@ class DraftContext:
 def gdal_command(
     path: str,
     algorithms: Sequence[str],
-    given: tuple[Mapping[str, Any], Sequence[str]],
+    call_arguments: tuple[Mapping[str, Any], Sequence[str]],
     context: DraftContext,
     ends: tuple[Source, Output],
 ) -> Draft:
@@ -113,7 +113,7 @@ def gdal_command(
     if source.name.endswith("=?") or output.inside.endswith("=?"):
         raise ArgumentRefused("a name ends with =?, which asks GDAL for completions.", "Use another name.")
     binding = Context(context.catalogue, output.target.name, threads=context.paths.threads)
-    bound = bind_either([context.catalogue.algorithms[name] for name in algorithms], *given, binding)
+    bound = bind_either([context.catalogue.algorithms[name] for name in algorithms], *call_arguments, binding)
     read = [source.located]
 
     def resolve(argument: Argument, text: str) -> str:

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, spelling, taking
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
-from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from gdal_mcp.toolboxes.gdal.discovery.cities import find_city
 from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
@@ -97,16 +97,18 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
     if arguments.input is None:
         # from the image's PROJ database, which is as trusted as the image
         return Draft(
-            Command("find_crs", (), extra=extra), (), printed=PrintedOutput(is_json=True, present=_found)
+            Command("find_crs", (), extra=extra),
+            (),
+            printed=PrintedOutput(is_json=True, present=_matches_answer),
         )
     source = context.paths.source(arguments.input)
     command = Command("find_crs", (), (source.name,), extra=extra)
     return Draft(
-        command, (source.located,), printed=PrintedOutput(is_json=True, present=_found_beside_a_dataset)
+        command, (source.located,), printed=PrintedOutput(is_json=True, present=_matches_near_dataset)
     )
 
 
-def _found(answer: CallAnswer) -> dict[str, Any]:
+def _matches_answer(answer: CallAnswer) -> dict[str, Any]:
     report = answer.parsed if isinstance(answer.parsed, dict) else {}
     words = {name: report[name] for name in ("unknown_words", "corrected_words") if report.get(name)}
     if words.get("unknown_words"):
@@ -114,11 +116,11 @@ def _found(answer: CallAnswer) -> dict[str, Any]:
     return {"matches": report.get("matches") or [], **words}
 
 
-def _found_beside_a_dataset(answer: CallAnswer) -> dict[str, Any]:
+def _matches_near_dataset(answer: CallAnswer) -> dict[str, Any]:
     """The container has opened a dataset, so only its codes and numbers are facts; its texts go under `untrusted`."""
-    rows = [row for row in _found(answer)["matches"] if isinstance(row, dict)]
+    rows = [row for row in _matches_answer(answer)["matches"] if isinstance(row, dict)]
     texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]
-    return {"matches": [kept(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}
+    return {"matches": [valid_parts(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}
 
 
 GDAL_SEARCH = Tool(

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Tool, taking
-from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
+from gdal_mcp.toolboxes.gdal.answers.report import full_report, summary
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 
 
@@ -26,7 +26,7 @@ def _draft(arguments: InfoArguments, context: DraftContext) -> Draft:
         Command("gdal", ("info", f"--output-format={printed}", source.name)),
         (source.located,),
         printed=PrintedOutput(
-            is_json=printed == "json", present=summary if arguments.format == "summary" else whole
+            is_json=printed == "json", present=summary if arguments.format == "summary" else full_report
         ),
     )
 

@@ -10,7 +10,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN
-from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from gdal_mcp.toolboxes.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
@@ -35,7 +35,7 @@ def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
         Command("preview", (), (source.name,), extra={"preview": picture}),
         (source.located,),
         printed=PrintedOutput(
-            is_json=True, present=lambda answer: {"shown": dict(kept(SHOWN, answer.parsed))}
+            is_json=True, present=lambda answer: {"shown": dict(valid_parts(SHOWN, answer.parsed))}
         ),
     )
 
@@ -62,7 +62,7 @@ class ListArguments(Arguments):
 def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateResult:
     """The host lists without following links; GDAL then identifies the format of each file without opening it fully."""
     if arguments.result is not None:
-        return ImmediateResult({"result": _kept_result(arguments.result, context)})
+        return ImmediateResult({"result": _stored_result(arguments.result, context)})
     folder = context.paths.folder(arguments.path)
     query = Query(folder, arguments.pattern, arguments.limit)
     with opened(context.paths.workspaces, folder) as top:
@@ -77,7 +77,7 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
     )
 
 
-def _kept_result(call_id: str, context: DraftContext) -> Any:
+def _stored_result(call_id: str, context: DraftContext) -> Any:
     """The stored answer of an earlier call of the same principal. Raises ToolError if it does not exist or is too
     long.
     """

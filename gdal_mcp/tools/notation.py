@@ -37,7 +37,7 @@ class StepCall:
 
     name: str
     words: tuple[str, ...] = ()
-    given: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     branches: tuple[tuple["StepCall", ...], ...] = ()
     places: tuple[str, ...] = ()
 

@@ -97,7 +97,9 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
         paths.inputs,
         # the main output is that of the last step; outputs of branches belong to the same call
         (*outputs[-1:], *outputs[:-1]),
-        work=Work(path, _said(flat), tuple(paths.named), chain, tuple(branches), _algorithms(readings)),
+        work=Work(
+            path, _arguments_of(flat), tuple(paths.named), chain, tuple(branches), _algorithms(readings)
+        ),
         printed=PrintedOutput(
             present=presented(steps[-1].step.algorithm.path, steps[-1].bound.get("output-format"))
         ),
@@ -246,7 +248,7 @@ def _bound(path: str, step: PipelineStep, call: StepCall, context: DraftContext)
     )
     names = [name for name, _ in nested]
     binding = replace(binding_context(context), taken=frozenset(names))
-    bound = bind(algorithm, call.given, binding, call.words)
+    bound = bind(algorithm, call.arguments, binding, call.words)
     twice = [
         name
         for name in names
@@ -308,7 +310,7 @@ def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
             yield from _chains(inner)
         for branch in step.branches:
             yield from _chains(branch, before)
-        before = (*before, AlgorithmStep(step.step.algorithm.path, _said([step])))
+        before = (*before, AlgorithmStep(step.step.algorithm.path, _arguments_of([step])))
     yield before
 
 
@@ -325,7 +327,7 @@ def _words(steps: Sequence[BoundStep], words_of: Callable[[Bound], Iterable[str]
             yield "]"
 
 
-def _said(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:
+def _arguments_of(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:
     """The arguments of all steps by name. Values from several steps are joined in order."""
     values: dict[str, list[str]] = {}
     for step in steps:

@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, spelling, taking
-from gdal_mcp.toolboxes.gdal.answers.words import Count, Measure, kept, many, shape
+from gdal_mcp.toolboxes.gdal.answers.words import Count, Measure, many, shape, valid_parts
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.toolboxes.gdal.catalogue.sql import check_allowed, check_statement
@@ -169,7 +169,7 @@ def _facts(answer: CallAnswer) -> Mapping[str, Any]:
     facts: dict[str, Any] = {
         key: value for key, value in counted.items() if type(value) is int and (value or key == "row_count")
     }
-    if units := kept(_UNITS, {"units": parsed.get("units")}).get("units"):
+    if units := valid_parts(_UNITS, {"units": parsed.get("units")}).get("units"):
         facts["units"] = [unit for unit in units if unit]
     return {**facts, "more": parsed.get("more") is True} if isinstance(rows, list) else facts
 

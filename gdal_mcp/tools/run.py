@@ -47,8 +47,8 @@ def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: Draf
     work = plan_operation(algorithm.path, values, context.paths)
     if any(word.endswith("=?") for word in work.command.options):
         raise ArgumentRefused("a name ends with =?, which asks GDAL for completions.", "Use another name.")
-    always_asked = algorithm.path in ALWAYS_ASKED or bool(work.files.removes)
-    return replace(work, work=Work(algorithm.path, values), review=Review(always_asked))
+    always_needs_approval = algorithm.path in ALWAYS_ASKED or bool(work.files.removes)
+    return replace(work, work=Work(algorithm.path, values), review=Review(always_needs_approval))
 
 
 class RunArguments(Arguments):

@@ -127,7 +127,7 @@ def open_first(
     if address and address.startswith(SCHEME):
         return OpenedEngine(KubernetesEngine(Cluster.from_address(address, options), owner), address)
     if not address:
-        return _found(results, owner, fresh=fresh)
+        return _default_engine(results, owner, fresh=fresh)
     if kind not in _KINDS:
         return OpenedEngine(engine_of(connect(address)), address)
     engine = engine_of(connect(place or None, kind=kind))
@@ -148,7 +148,9 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     )
 
 
-def _found(results: Results, owner: str = "", *, daemon: bool = False, fresh: bool = False) -> OpenedEngine:
+def _default_engine(
+    results: Results, owner: str = "", *, daemon: bool = False, fresh: bool = False
+) -> OpenedEngine:
     """Without an address: the engine that the environment names, or the first candidate that starts a container."""
     places = endpoints(None, os.environ)
     if places[0].named:
@@ -323,7 +325,7 @@ def engine_of(client: docker.DockerClient) -> DockerEngine:
 
 def main() -> int:
     try:
-        opened = _found(Results(), daemon="--daemon" in sys.argv)
+        opened = _default_engine(Results(), daemon="--daemon" in sys.argv)
     except EngineUnavailable as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, EngineRefused) else 1

@@ -237,12 +237,12 @@ class Results:
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or results_file()
-        self._found = self._read()
+        self._recorded = self._read()
         self._new: dict[str, tuple[str, float]] = {}
 
     def find(self, fingerprint: str) -> str | None:
         """The reason why a trial failed; "" if it passed; None if the engine was not tried."""
-        entry = self._found.get(fingerprint)
+        entry = self._recorded.get(fingerprint)
         return entry[0] if entry else None
 
     def add(self, fingerprint: str, reason: str) -> None:
@@ -252,7 +252,7 @@ class Results:
         """Saves new results. Does nothing if the file cannot be written; the next start then repeats the trial."""
         if not self._new:
             return
-        text = json.dumps({**self._found, **self._new})
+        text = json.dumps({**self._recorded, **self._new})
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}")

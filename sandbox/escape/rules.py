@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sandbox.isolation.measured import ENGINE_NAMES, OWN_TYPES
 from sandbox.isolation.probe_rules import ESCAPE, FOREIGN, QUICK, WORKED, WRITABLE, attempts_refused, confines
-from sandbox.isolation.rows import Evidence, Judge, Judgement, Rule, few, note, nothing, same, verdict
+from sandbox.isolation.rows import Evidence, Judge, Judgement, Rule, few, finds_nothing, note, same, verdict
 from sandbox.isolation.seccomp import rules
 from sandbox.template import STAGING_TARGET
 
@@ -34,7 +34,7 @@ def _calls(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _unseen(*names: str) -> Judge:
-    return nothing(lambda evidence: [entry for name in names for entry in evidence.look["sight"][name]])
+    return finds_nothing(lambda evidence: [entry for name in names for entry in evidence.look["sight"][name]])
 
 
 def _privileges(evidence: Evidence) -> Iterator[Judgement]:
@@ -122,7 +122,7 @@ SIGHT: Final = (
     Rule(
         _SIGHT,
         "open devices",
-        nothing(lambda evidence: sorted(set(evidence.look["sight"]["devices"]) - _HARMLESS)),
+        finds_nothing(lambda evidence: sorted(set(evidence.look["sight"]["devices"]) - _HARMLESS)),
         "5.5, 5.18",
     ),
     Rule(_SIGHT, "find writable settings of the kernel", _unseen("settings"), "5.5"),
@@ -130,7 +130,7 @@ SIGHT: Final = (
     Rule(
         _SIGHT,
         "see other processes",
-        nothing(
+        finds_nothing(
             lambda evidence: [
                 pid for pid in evidence.look["sight"]["processes"] if pid != evidence.facts["pid"]
             ]
@@ -140,7 +140,7 @@ SIGHT: Final = (
     Rule(
         _SIGHT,
         "find the host's environment",
-        nothing(
+        finds_nothing(
             lambda evidence: sorted(
                 set(evidence.facts["environment"]) - set(evidence.template.environment) - ENGINE_NAMES
             )

@@ -107,32 +107,32 @@ def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def differs(name: str, asked: object, made: object) -> Row:
+def differs(name: str, requested: object, created: object) -> Row:
     """A failed row for a field in which the created container differs from the request."""
-    return Row("read-back", name, repr(asked), repr(made), "failed")
+    return Row("read-back", name, repr(requested), repr(created), "failed")
 
 
-def verdict(held: object) -> Verdict:
-    return "held" if held else "failed"
+def verdict(is_fulfilled: object) -> Verdict:
+    return "held" if is_fulfilled else "failed"
 
 
-def same(asked: object, found: object, name: str = "", cis: str = "") -> Judgement:
+def same(expected: object, observed: object, name: str = "", cis: str = "") -> Judgement:
     """Holds if both values have the same text."""
-    return Judgement(str(asked), str(found), verdict(str(asked) == str(found)), name, cis)
+    return Judgement(str(expected), str(observed), verdict(str(expected) == str(observed)), name, cis)
 
 
-def none(found: Iterable[object], name: str = "", cis: str = "") -> Judgement:
+def none(observed: Iterable[object], name: str = "", cis: str = "") -> Judgement:
     """Holds if nothing was found."""
-    names = list(map(str, found))
+    names = list(map(str, observed))
     return Judgement("none", few(names) or "none", verdict(not names), name, cis)
 
 
-def note(found: str, name: str = "") -> Judgement:
+def note(observed: str, name: str = "") -> Judgement:
     """A note on something that a container shows and cannot hide."""
-    return Judgement("", found, "note", name)
+    return Judgement("", observed, "note", name)
 
 
-def nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
+def finds_nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
     """A judge that holds if the search finds nothing."""
     return lambda evidence: [none(sought(evidence))]
 

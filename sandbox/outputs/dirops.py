@@ -96,11 +96,11 @@ class DirOps:
                 "Write to a new name, or keep the workspace on ext4, xfs, btrfs, tmpfs or overlayfs."
             )
 
-    def exchange(self, one: DirEntry, other: DirEntry) -> None:
+    def exchange(self, entry: DirEntry, other: DirEntry) -> None:
         """Swaps two existing names atomically."""
         with self.step("swap.exchange"):
-            if not self._rename(one, other, EXCHANGE):
-                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), one.name, None, other.name)
+            if not self._rename(entry, other, EXCHANGE):
+                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), entry.name, None, other.name)
 
     def move(self, step: str, source: DirEntry, target: DirEntry) -> None:
         """Renames to a name that is not in use. Raises FileExistsError if the name exists.

@@ -63,8 +63,8 @@ class Mark(NamedTuple):
     is_folder: bool
 
     @classmethod
-    def of(cls, found: Identity, *, is_folder: bool) -> "Mark":
-        return cls(found.inode, found.size, found.mtime_ns, is_folder)
+    def of(cls, identity: Identity, *, is_folder: bool) -> "Mark":
+        return cls(identity.inode, identity.size, identity.mtime_ns, is_folder)
 
     def fits(self, status: os.stat_result | None) -> bool:
         """True if this is the marked file or folder.

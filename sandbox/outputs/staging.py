@@ -34,7 +34,7 @@ from sandbox.outputs.store import (
     Transfer,
     Undone,
 )
-from sandbox.outputs.undo import Retention, kept, prune, recover, undo
+from sandbox.outputs.undo import Retention, prune, publications_of, recover, undo
 from sandbox.template import STAGING_TARGET, Limits, Mount, SourceOf, host_source
 from sandbox.workspace import RESERVED, Identity, Workspace, WorkspacePath, open_file, open_folder
 
@@ -112,10 +112,10 @@ class StagingArea:
         """True if an undo entry with this id exists, damaged or not. Does not read the entry."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
-    def kept(self) -> tuple[KeptPublication, ...]:
+    def publications(self) -> tuple[KeptPublication, ...]:
         """The publications in the undo store, including undone ones, newest first."""
         with staging_errors("reading the journals"), self.layout() as layout:
-            return kept(layout)
+            return publications_of(layout)
 
     def undo(self, call_id: str) -> Undone:
         """Undoes a published call. Raises StagingFailed if it is unknown or a target has changed since."""
@@ -183,17 +183,21 @@ class Staging(AbstractContextManager["Staging"]):
         located: WorkspacePath,
         name: str,
         limits: Limits = _DEFAULT_LIMITS,
-        seen: Path | None = None,
+        visible_at: Path | None = None,
         check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
         """Copies an existing file or folder into staging, owned by the container's user.
 
         `check_cancelled` is called between its parts; an exception from it ends the copy and removes it. The file
         must still have the identity in `located`. If this process is root, it copies only what the container's user
-        could read in a container that shows `seen` (by default, the workspace itself) as the workspace. Raises
+        could read in a container that shows `visible_at` (by default, the workspace itself) as the workspace. Raises
         PathRefused, StagingFailed, OutputRejected.
         """
-        place = located if seen is None else replace(located, workspace=replace(located.workspace, root=seen))
+        place = (
+            located
+            if visible_at is None
+            else replace(located, workspace=replace(located.workspace, root=visible_at))
+        )
         user = self._other_user
         opened = open_folder(place.workspace, place.relative) if located.is_folder else open_file(place)
         with self._copying(name), opened as source:

@@ -116,7 +116,7 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
     return tuple(pruned)
 
 
-def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
+def publications_of(layout: StagingLayout) -> tuple[KeptPublication, ...]:
     """The publications in the undo store, newest first."""
     publications = []
     for record in _finished(layout):

@@ -26,30 +26,34 @@ class Inventory:
     idle: list[IdleSlot] = field(default_factory=list)  # oldest first
     starting: list[SlotKey] = field(default_factory=list)
     # claimed slots, with the time from which a refill may follow
-    due: dict[IdleSlot, float] = field(default_factory=dict)
+    refill_times: dict[IdleSlot, float] = field(default_factory=dict)
     resume: float = 0.0  # no refill before this time
     pause: float = FIRST_PAUSE
 
     def claim(self, kind: SlotKey, fingerprint: object, now: float) -> IdleSlot | None:
         """The oldest idle slot of the kind, which had the most time to warm up."""
-        self.due = {idle_slot: min(due, now + AMONG_OTHERS_SECONDS) for idle_slot, due in self.due.items()}
+        self.refill_times = {
+            idle_slot: min(due, now + AMONG_OTHERS_SECONDS) for idle_slot, due in self.refill_times.items()
+        }
         for idle_slot in self.idle:
             if idle_slot.kind == kind and idle_slot.fingerprint == fingerprint:
                 self.idle.remove(idle_slot)
-                self.due[idle_slot] = now + (AMONG_OTHERS_SECONDS if self.due else ALONE_SECONDS)
+                self.refill_times[idle_slot] = now + (
+                    AMONG_OTHERS_SECONDS if self.refill_times else ALONE_SECONDS
+                )
                 return idle_slot
         return None
 
     def finish(self, claimed: IdleSlot, now: float) -> None:
         """Notes the end of a call. A slot may soon be started in its place."""
-        if claimed in self.due:
-            self.due[claimed] = min(self.due[claimed], now + REST_SECONDS)
+        if claimed in self.refill_times:
+            self.refill_times[claimed] = min(self.refill_times[claimed], now + REST_SECONDS)
 
-    def forget(self, one: IdleSlot) -> bool:
+    def forget(self, slot: IdleSlot) -> bool:
         """Removes an idle slot that ended. False if a call has claimed it, which will notice the end itself."""
-        if one not in self.idle:
+        if slot not in self.idle:
             return False
-        self.idle.remove(one)
+        self.idle.remove(slot)
         return True
 
     def retire(self, targets: Targets, unusable: Container[IdleSlot]) -> list[IdleSlot]:
@@ -67,22 +71,22 @@ class Inventory:
         """The kinds of which to start a slot now, one entry per slot. They count as starting."""
         if now < self.resume:
             return []
-        self.due = {idle_slot: due for idle_slot, due in self.due.items() if due > now}
+        self.refill_times = {idle_slot: due for idle_slot, due in self.refill_times.items() if due > now}
         lacking: list[SlotKey] = []
         for kind, wanted in targets:
             have = sum(idle_slot.kind == kind for idle_slot in self.idle) + self.starting.count(kind)
             lacking += [kind] * (wanted - have)
-        room = min(REFILLS - len(self.starting), len(lacking) - len(self.due))
+        room = min(REFILLS - len(self.starting), len(lacking) - len(self.refill_times))
         started = lacking[: max(0, room)]
         self.starting += started
         return started
 
-    def refilled(self, kind: SlotKey, one: IdleSlot | None) -> None:
+    def refilled(self, kind: SlotKey, slot: IdleSlot | None) -> None:
         """Notes the end of a refill: with a slot, or without one if it was cancelled or found no memory."""
         self.starting.remove(kind)
-        if one is not None:
+        if slot is not None:
             self.pause = FIRST_PAUSE
-            self.idle.append(one)
+            self.idle.append(slot)
 
     def postpone(self, until: float) -> None:
         self.resume = until
@@ -95,7 +99,7 @@ class Inventory:
     def next_change(self, now: float, age_seconds: float) -> float | None:
         """Seconds until the next change that no call triggers; None if there is none."""
         times: Iterable[float] = (
-            *(due - now for due in self.due.values()),
+            *(due - now for due in self.refill_times.values()),
             *(idle_slot.born + age_seconds - now for idle_slot in self.idle),
             self.resume - now,
         )

@@ -230,7 +230,7 @@ class WarmPool:
     def _discard_lost(self, idle_slot: IdleSlot) -> None:
         with self._lock:
             self._lost += 1
-            self._inventory.due.pop(idle_slot, None)
+            self._inventory.refill_times.pop(idle_slot, None)
         self._remove_later(idle_slot.discard)
 
     def _remove_later(self, removal: Callable[[], object], rest: float = 0.0) -> None:

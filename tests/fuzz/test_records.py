@@ -113,7 +113,7 @@ def test_any_journal_loses_nothing_and_touches_nothing_outside(changes):
         with quick():
             area = area_at(root)
             area.recover()
-            area.kept()
+            area.publications()
             outcome(area.undo, CALL, refused=StagingFailed)
             area.prune()
             publish(area, {"c.tif": b"next"}, "call-0002")

@@ -123,7 +123,7 @@ OUTCOMES = {"result": "INTERNAL", "record": "OK", "clean-up": "INTERNAL", "sandb
 def test_published_files_are_recorded_whatever_fails_later(app, monkeypatch, place):
     name, pipeline, reaches = f"{place}.tif", app.pipeline, app.entitlements
     if place == "result":
-        pipeline = replace(pipeline, entitlements=_Faulty(reaches.whole, reaches.policy, reaches.toolboxes))
+        pipeline = replace(pipeline, entitlements=_Faulty(reaches.full, reaches.policy, reaches.toolboxes))
     elif place == "record":
         monkeypatch.setattr(Materials, "result", _fail)
     else:

@@ -55,7 +55,7 @@ def strictly(step):
                 faults.append([answer["code"], answer["errors"]])
         except Exception as error:
             faults.append(repr(error))
-    heard.extend(errors.heard)
+    heard.extend(errors.messages)
 
 warming.silently = strictly
 with contextlib.redirect_stdout(io.StringIO()):

@@ -31,14 +31,14 @@ def test_agreement_has_no_problem():
 
 BY_NIGHT = replace(FOUND, nightly=frozenset({INSIDE}))
 DISAGREEMENTS = {
-    "a promise without a test": ({"found": Marks({}, ())}, "paths.inside"),
-    "a promise with nightly tests only": ({"found": BY_NIGHT}, "paths.inside"),
+    "a promise without a test": ({"marks": Marks({}, ())}, "paths.inside"),
+    "a promise with nightly tests only": ({"marks": BY_NIGHT}, "paths.inside"),
     "a limitation with a test": (
-        {"found": Marks({**FOUND.tests, "audit.signed": (OTHER,)}, ())},
+        {"marks": Marks({**FOUND.tests, "audit.signed": (OTHER,)}, ())},
         "audit.signed",
     ),
     "an unknown id on a test": (
-        {"found": Marks({**FOUND.tests, "paths.outside": (OTHER,)}, ())},
+        {"marks": Marks({**FOUND.tests, "paths.outside": (OTHER,)}, ())},
         "paths.outside",
     ),
     "an unknown id in brackets": ({"documents": {"README.md": "[`paths.gone`]"}}, "paths.gone"),
@@ -46,14 +46,14 @@ DISAGREEMENTS = {
         {"documents": {"README.md": "[x](docs/promises.md#paths.gone)"}},
         "paths.gone",
     ),
-    "an attack without a promise": ({"found": Marks(FOUND.tests, (ATTACK,))}, ATTACK),
+    "an attack without a promise": ({"marks": Marks(FOUND.tests, (ATTACK,))}, ATTACK),
 }
 
 
 @pytest.mark.parametrize("what", DISAGREEMENTS)
 def test_each_disagreement_is_named(what):
     change, subject = DISAGREEMENTS[what]
-    problems = checker.problems(**{"known": KNOWN, "found": FOUND, "documents": PAGES, **change})
+    problems = checker.problems(**{"known": KNOWN, "marks": FOUND, "documents": PAGES, **change})
     assert len(problems) == 1
     assert subject in problems[0]
 

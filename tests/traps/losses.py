@@ -24,6 +24,7 @@ placemark = '<?xml version="1.0"?><kml xmlns="http://www.opengis.net/kml/2.2"><D
 open(f"{folder}/styled.kml", "w").write(placemark('<Style id="r"><IconStyle><color>ff0000ff</color></IconStyle></Style>', "<styleUrl>#r</styleUrl>"))
 open(f"{folder}/unstyled.kml", "w").write(placemark("", ""))
 raster("feet_next", ramp * 3, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("ft"))
+raster("feet_high", ramp * 3, (500000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("US survey foot"))
 raster("metres_next", ramp, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("metre"))
 def one_point(name, kind, value):
     made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
@@ -96,7 +97,11 @@ digits_lost
     query inputs=["wide_keys.gpkg"] sql=SELECT CAST(code AS REAL) AS c FROM wide_keys
     query inputs=["wide_keys.gpkg"] sql=SELECT size * 1e17 AS large FROM wide_keys
     query inputs=["short_keys.gpkg"] sql=SELECT code * 1e9 AS c FROM short_keys
-    query inputs=["wide_keys.gpkg"] sql=SELECT max(code) AS c, sum(size) AS size FROM wide_keys
+    query inputs=["wide_keys.gpkg"] sql=SELECT CAST(max(code) AS TEXT) AS c, sum(size) AS size FROM wide_keys
+digits_lost
+    query inputs=["wide_keys.gpkg"] sql=SELECT code, size FROM wide_keys
+    query inputs=["wide_keys.gpkg"] sql=SELECT count(*) AS n FROM wide_keys WHERE code > 9007199254740992
+    query inputs=["short_keys.gpkg"] sql=SELECT code, size FROM short_keys
 digits_lost
     query_to_file inputs=["wide_keys.gpkg"] sql=SELECT coalesce(code, 0.0) + 0.5 AS code, geom FROM wide_keys output=OUT.gpkg
     query_to_file inputs=["wide_keys.gpkg"] sql=SELECT code, size, geom FROM wide_keys output=OUT.gpkg
@@ -120,7 +125,7 @@ digits_lost before ignoring:identical_to_input
     vector convert input=keys_text.geojson output=OUT.gpkg
 digits_lost before
     query inputs=["keys_65.geojson"] sql=SELECT code FROM keys_65
-    query inputs=["keys_64.geojson"] sql=SELECT code FROM keys_64
+    query inputs=["keys_64.geojson"] sql=SELECT CAST(code AS TEXT) AS code FROM keys_64
 digits_lost before
     query inputs=["keys_and_fractions.csv"] sql=SELECT code FROM keys_and_fractions
     query inputs=["keys_and_fractions.csv"] sql=SELECT n FROM keys_and_fractions
@@ -246,6 +251,11 @@ units_differ ignoring:labels_lost
     raster mosaic input=["metres_high.tif","metres_next.tif"] output=OUT.tif
     raster mosaic input=["metres_high.tif","next.tif"] output=OUT.tif
     raster stack input=["metres_high.tif","kelvins.tif"] output=OUT.vrt
+units_differ
+    raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A-B"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A-B*0.3048"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=kelvins.tif"] calc=["A*B"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=elevation.tif"] calc=["A-B"] output=OUT.tif
 field_type_changed
     vector concat input=["n_whole.gpkg","n_real.gpkg"] mode=single output=OUT.gpkg
     vector concat input=["n_whole.gpkg","n_whole_too.gpkg"] mode=single output=OUT.gpkg

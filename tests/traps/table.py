@@ -484,6 +484,8 @@ rows_multiplied
     query inputs=["areas.geojson","twice.csv"] sql=SELECT a.code, max(t.v) AS v FROM areas a JOIN twice t ON a.code = t.code GROUP BY a.code
     query inputs=["areas.geojson","years.csv"] sql=SELECT a.*, t.v FROM areas a JOIN years t ON a.code = t.code WHERE t.year = 2020
     query inputs=["areas.geojson"] sql=SELECT a.code, b.code AS other FROM areas a JOIN areas b ON a.code < b.code
+    query inputs=["areas.geojson"] sql=WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT a.code, a.size, n.i, a.geom FROM areas a, n
+    query inputs=["areas.geojson"] sql=SELECT a.code, a.size, n.i, a.geom FROM areas a CROSS JOIN (SELECT 1 AS i UNION SELECT 2) n
 rows_multiplied
     query inputs=["areas.geojson","years.csv"] sql=SELECT a.*, t.v FROM areas a LEFT JOIN years t ON a.code = t.code
 rows_multiplied
@@ -495,6 +497,7 @@ summed_twice
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, sum(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, sum(s.id) AS n FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY 1
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT s.id, a.code FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom)
+    query inputs=["areas.geojson"] sql=WITH n(i) AS (VALUES (1), (2)) SELECT sum(a.size * n.i) AS size FROM areas a, n
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(*) AS n FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code
 rows_lost
     query inputs=["areas.geojson","some.csv"] sql=SELECT a.code, t.v FROM areas a JOIN some t ON a.code = t.code
@@ -544,6 +547,15 @@ number_as_text before
 number_as_text before
     query inputs=["missing.csv"] sql=SELECT name FROM missing ORDER BY pop DESC
     query inputs=["missing.csv"] sql=SELECT name FROM missing ORDER BY name DESC
+number_as_text
+    query inputs=["late_missing.csv"] sql=SELECT max(v) AS most FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT max(CAST(v AS REAL)) AS most FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT max(w) AS most FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT max(version) AS last FROM late_missing
+    query inputs=["late_missing.csv"] sql=SELECT v FROM late_missing LIMIT 3
+number_as_text
+    query inputs=["late_missing.csv"] sql=SELECT n FROM (SELECT n, v AS x FROM late_missing) ORDER BY x LIMIT 3
+    query inputs=["late_missing.csv"] sql=SELECT n FROM (SELECT n, v AS x FROM late_missing) WHERE x <> 'N/A' LIMIT 3
 number_as_text before
     query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE strftime('%Y', day) >= 2022
     query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE strftime('%Y', day) >= '2022'
@@ -1154,9 +1166,21 @@ hull_of_each_point before mends ignoring:geometry_type_undeclared
 sampled_at_centroid before unmended
     raster pixel-info input=degrees.tif position-dataset=degrees.geojson
     raster pixel-info input=degrees.tif position-dataset=towns.geojson
-zeros_are_nodata before mends ignoring:heights_missing ignoring:constant
+zeros_are_nodata before mends ignoring:constant
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1 nodata=-1
+nothing_aggregated before mends
+    raster calc input=["photo.tif"] calc=["mean"] dialect=builtin output=OUT.tif output-data-type=Float32
+    raster calc input=["photo.tif"] calc=["mean"] dialect=builtin flatten=true output=OUT.tif output-data-type=Float32
+zeros_are_nodata
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=rain size=[8,8]
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=rain size=[8,8] nodata=-9999
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8]
+    vector grid nearest input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=0.5
+zeros_are_nodata
+    vector grid range input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=2
+    vector grid range input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=2 nodata=-1
+    vector grid average input=["rain.geojson"] output=OUT.tif zfield=dew size=[8,8] radius=2
 nothing_dissolved ignoring:geometry_type_undeclared ignoring:invalid_geometries
     vector dissolve input=tee.geojson output=OUT.gpkg
     pipeline steps=read tee.geojson ! combine ! dissolve ! set-geom-type --multi ! write OUT.gpkg

@@ -43,6 +43,16 @@ METRES = [(point(530000.123456789, 180000.25), {"id": 1}), (point(530100, 180100
 TEXTS = {
     "towns.geojson": features(TOWNS),
     "metres.geojson": features(METRES, "EPSG:27700"),
+    "rain.geojson": features(
+        [
+            (point(x, y), {"rain": (x + y) % 3, "dew": 1 + x * y})
+            for x, y in ((0, 0), (0, 8), (8, 1), (5, 8), (2.5, 2.5), (3.5, 3.5))
+        ]
+    ),
+    # more rows than are read to find the kinds of columns
+    "late_missing.csv": "n,v,w,version\n"
+    + "".join(f"{n},{n},{n},1.{n}.0\n" for n in range(1, 99))
+    + "99,N/A,5,1.99.0\n",
     "squares.geojson": features([(square(13, 52, 0.1), {"id": 1}), (square(13.2, 52, 0.1), {"id": 2})]),
     "prices.csv": 'id,price,share,grade\n1,"$1,200.50",45%,1a\n2,$300,5%,2b\n3,$20,100%,10a\n',
     "walk.gpx": '<gpx version="1.1" xmlns="http://www.topografix.com/GPX/1/1"><trk><trkseg><trkpt lat="46.9" lon="10.4"/><trkpt lat="46.8" lon="10.5"/></trkseg></trk></gpx>',

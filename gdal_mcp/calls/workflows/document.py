@@ -275,17 +275,17 @@ def parse(value: Any) -> WorkflowDocument:
     return document
 
 
-def bind(document: WorkflowDocument, given: Mapping[str, Any]) -> Workflow:
+def bind(document: WorkflowDocument, parameters: Mapping[str, Any]) -> Workflow:
     """The workflow with values for its parameters. Raises WorkflowInvalid."""
     declared = document.parameters
     problems = [
         Problem(f"there is no parameter {name!r}; the workflow has {', '.join(declared) or 'none'}")
-        for name in given
+        for name in parameters
         if name not in declared
     ]
     values: dict[str, Any] = {}
     for name, parameter in declared.items():
-        value = given.get(name, parameter.default)
+        value = parameters.get(name, parameter.default)
         if value is None:
             problems.append(Problem(f"the parameter {name!r} has no default, so it needs a value"))
         elif not _fits(value, parameter.type):

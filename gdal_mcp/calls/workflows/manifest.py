@@ -31,7 +31,7 @@ class Run:
     results: dict[str, StepResult] = field(default_factory=dict)
     reused: set[str] = field(default_factory=set)
     cached: set[str] = field(default_factory=set)  # steps whose result a later run can use
-    held: ExitStack = field(default_factory=ExitStack)  # the run's folder
+    folder_lock: ExitStack = field(default_factory=ExitStack)  # the run's folder
 
 
 def manifest(run: Run, call: Invocation, images: Mapping[str, Image]) -> dict[str, Any]:

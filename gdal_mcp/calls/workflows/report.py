@@ -95,20 +95,20 @@ def wrong_step(step: CheckedStep) -> ToolError:
     return _with_step(step.error, f"step {step.id!r}: {step.error.message}", step.error.suggestion, check)
 
 
-def differences_text(found: Mapping[str, tuple[str, str]]) -> str:
+def differences_text(differences: Mapping[str, tuple[str, str]]) -> str:
     """The facts of a result that differ from the prediction, each with the predicted and the actual value."""
     return "; ".join(
-        f"{name}: {before} was predicted, {after} was made" for name, (before, after) in found.items()
+        f"{name}: {before} was predicted, {after} was made" for name, (before, after) in differences.items()
     )
 
 
-def unpredicted(found: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
+def unpredicted(differences: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
     """The error of a step whose result differs from the prediction."""
-    pairs = {name: {"predicted": before, "made": after} for name, (before, after) in found.items()}
+    pairs = {name: {"predicted": before, "made": after} for name, (before, after) in differences.items()}
     return ToolError(
         Code.APPROVAL_EXPIRED,
         Stage.APPROVAL,
-        f"its result differs from the prediction: {differences_text(found)}.",
+        f"its result differs from the prediction: {differences_text(differences)}.",
         suggestion,
         check={"code": NOT_AS_PREDICTED, "differences": pairs},
     )

@@ -79,7 +79,7 @@ class WorkflowRun(WorkflowOperation):
             addresses=addresses,
             work=Work("workflow run", algorithms=_algorithms(checked.drafts)),
             review=Review(
-                any(step_draft.review.always_asked for step_draft in checked.drafts),
+                any(step_draft.review.always_needs_approval for step_draft in checked.drafts),
                 "\n\n".join(
                     step_draft.review.code for step_draft in checked.drafts if step_draft.review.code
                 ),
@@ -100,9 +100,9 @@ class WorkflowRun(WorkflowOperation):
         run = _get_run(call)
         try:
             user = self.checker.drafting.hosting.templates.user()
-            folder = run.held.enter_context(self.store.run(run.run_id, user))
+            folder = run.folder_lock.enter_context(self.store.run(run.run_id, user))
             results = [step.result for step in run.checked.steps if step.result is not None]
-            run.held.enter_context(self.store.hold(results))
+            run.folder_lock.enter_context(self.store.hold(results))
             calls = StepCalls(self.pipeline, self.checker, call, run, folder)
             from_thread.run(calls.all, cancel)
         except StepFailed as failure:
@@ -126,11 +126,11 @@ class WorkflowRun(WorkflowOperation):
         self,
         call: Invocation,
         staging: Staging,
-        seen: Callable[[Path], Path],
+        mount_source: Callable[[Path], Path],
         check_cancelled: Callable[[], object],
     ) -> None:
         """Copies the outputs, under their new names, and the manifest."""
-        del seen  # only this process sees the store
+        del mount_source  # only this process sees the store
         run, limits = _get_run(call), call.plan.limits
         places = Workspaces((self.store.workspace,))
         runs = {
@@ -181,7 +181,7 @@ class WorkflowRun(WorkflowOperation):
 
     def ended(self, call: Invocation) -> None:
         if call.prepared is not None and isinstance(call.plan.draft.detail, Run):
-            call.plan.draft.detail.held.close()
+            call.plan.draft.detail.folder_lock.close()
 
     def _manifest_output(self, name: str, outputs: Sequence[Output], call: Invocation) -> Output:
         scope = self.checker.drafting.scope(

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.server.console.sessions import ConsoleSession, LoginTokens, Sessions, Viewer
-from gdal_mcp.server.http.guard import TooLarge, TooSlow, whole_body
+from gdal_mcp.server.http.guard import TooLarge, TooSlow, complete_body
 from sandbox.parsing import parse_json
 
 KEY_HEADER: Final = "X-Console-Key"
@@ -118,7 +118,7 @@ class ConsoleAuth:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "It must be JSON.")
         try:
-            body = parse_json(await whole_body(request.receive, most, BODY_SECONDS) or b"{}", _BODY_VALUES)
+            body = parse_json(await complete_body(request.receive, most, BODY_SECONDS) or b"{}", _BODY_VALUES)
         except TooLarge:
             raise Refused(413, "That is too long.") from None
         except (TooSlow, ClientDisconnect):

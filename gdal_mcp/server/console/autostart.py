@@ -29,14 +29,14 @@ class Autostart:
         self._mode = settings.console
         self._state_dir = settings.state_dir
         self._needed = anyio.Event()
-        self._settled = anyio.Event()  # it is open, or cannot be
+        self._has_outcome = anyio.Event()  # it is open, or cannot be
         self._address: str | None = None
 
     async def url(self, needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
         """The address of the page, which signs nobody in. If `needed`, opens the page first and waits for it."""
         if needed and self._mode != "off":
             self._needed.set()
-            await self._settled.wait()
+            await self._has_outcome.wait()
         return self._address
 
     async def serve_when_needed(self, app: "App") -> None:
@@ -54,8 +54,8 @@ class Autostart:
             _log.error("no_console", reason=str(error))
         finally:
             self._address = None
-            self._settled.set()
+            self._has_outcome.set()
 
     def _opened(self, address: str) -> None:
         self._address = address
-        self._settled.set()
+        self._has_outcome.set()

@@ -68,7 +68,7 @@ class Live:
     """The streams of one server. For one event loop."""
 
     app: App
-    _seen: Snapshot = field(default_factory=Snapshot)
+    _snapshot: Snapshot = field(default_factory=Snapshot)
     _at: float = float("-inf")
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
     streams: RequestLimit = field(default_factory=lambda: RequestLimit(STREAMS, STREAMS_EACH))
@@ -80,9 +80,9 @@ class Live:
                 approvals = self.app.approvals.approvals
                 pending = await anyio.to_thread.run_sync(approvals.pending)
                 decided = await anyio.to_thread.run_sync(approvals.decided, _DECIDED)
-                self._seen = Snapshot(pending, decided, self.app.pipeline.activity.all())
+                self._snapshot = Snapshot(pending, decided, self.app.pipeline.activity.all())
                 self._at = time.monotonic()
-            return self._seen
+            return self._snapshot
 
     async def events(self, viewer: Viewer, still_valid: StillValid) -> AsyncIterator[bytes]:
         """The bytes of a stream, until `still_valid` returns False."""

@@ -101,7 +101,7 @@ class Pictures:
             except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
-                drawing = await self._made(artifact, viewer, key, operation)
+                drawing = await self._picture_and_facts(artifact, viewer, key, operation)
                 same = await anyio.to_thread.run_sync(opened.is_in_place)
             finally:
                 opened.close()
@@ -125,7 +125,7 @@ class Pictures:
             raise Refused(404, "No legend is available.") from error
         return {name: shown.get(name) for name in ("kind", "color", "bands", "stretch")}
 
-    async def _made(
+    async def _picture_and_facts(
         self, artifact: Artifact, viewer: Viewer, key: str, operation: Operation
     ) -> tuple[bytes, bytes] | None:
         """The PNG, and what the tool says that it shows, as JSON."""

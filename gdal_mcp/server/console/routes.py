@@ -287,9 +287,9 @@ def _verified(app: App) -> dict[str, Any]:
 
 
 def _examined(app: App) -> dict[str, Any]:
-    from gdal_mcp.server.operations.examine import examine_apart  # noqa: PLC0415 - where it is asked for
+    from gdal_mcp.server.operations.examine import examine_in_process  # noqa: PLC0415 - where it is asked for
 
-    return examine_apart(app.settings)
+    return examine_in_process(app.settings)
 
 
 def home_url(settings: Settings, port: int) -> str | None:
@@ -323,10 +323,14 @@ def advertisement(app: App, url: str) -> Advertisement:
     return Advertisement(app.owner.id, url, secrets.token_urlsafe(32), workspaces, time.time())
 
 
-def build_console(app: App, found: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
+def build_console(
+    app: App, advertisement: Advertisement, origins: Collection[str], verify: Verify | None
+) -> Console:
     # Browsers distinguish cookies by host and name, not by port: two servers of one host need two names.
-    auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
-    secure = found.address.startswith("https:")
+    auth = ConsoleAuth(
+        local_user(), LoginTokens(advertisement.secret), f"gdal-mcp-{app.owner.id}", origins, verify
+    )
+    secure = advertisement.address.startswith("https:")
     store = ArtifactStore(app.registry)
     pictures, identify = Pictures(app, store), Identify(app, store)
     return Console(

@@ -52,15 +52,15 @@ def decision(row: Approval) -> dict[str, Any]:
     }
 
 
-def running(one: RunningCall, viewer: Viewer, question_id: str | None = None) -> dict[str, Any]:
+def running(call: RunningCall, viewer: Viewer, question_id: str | None = None) -> dict[str, Any]:
     return {
-        **_fields(one, "tool", "principal", "client", "begun", "stage"),
-        "id": one.call_id,
-        "fraction": round(one.fraction, 3),
-        "message": shown_text(one.message, _MESSAGE),
-        "outputs": [shown_text(path, _MESSAGE) for path in one.outputs],
+        **_fields(call, "tool", "principal", "client", "begun", "stage"),
+        "id": call.call_id,
+        "fraction": round(call.fraction, 3),
+        "message": shown_text(call.message, _MESSAGE),
+        "outputs": [shown_text(path, _MESSAGE) for path in call.outputs],
         "question": question_id,
-        "cancellable": viewer.can_manage(one.principal),
+        "cancellable": viewer.can_manage(call.principal),
     }
 
 
@@ -76,25 +76,25 @@ def listed(call: Call) -> dict[str, Any]:
     }
 
 
-def artifact(one: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]:
+def artifact(output: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]:
     """An output; `dataset` is what its call recorded of it, if it is one of the call's datasets."""
     return {
-        **_fields(one, "id", "path", "name", "media_type", "created", "state"),
-        "call": one.call_id,
-        "bytes": one.size,
+        **_fields(output, "id", "path", "name", "media_type", "created", "state"),
+        "call": output.call_id,
+        "bytes": output.size,
         "pictured": dataset is not None,
-        "folder": one.media_type == "inode/directory",
+        "folder": output.media_type == "inode/directory",
         **{name: (dataset or {}).get(name) for name in ("driver", "size", "features", "crs")},
         "wgs84": list(dataset.get("wgs84", ())) if dataset else [],
     }
 
 
-def grant(one: Grant, now: float, viewer: Viewer) -> dict[str, Any]:
-    may_revoke = viewer.is_admin or (viewer.decides and one.granted_by == viewer.name)
+def grant(rule: Grant, now: float, viewer: Viewer) -> dict[str, Any]:
+    may_revoke = viewer.is_admin or (viewer.decides and rule.granted_by == viewer.name)
     return {
-        **_fields(one, "id", "principal", "tool", "workspace", "created", "expires", "revoked_by"),
-        "by": one.granted_by,
-        "how": one.granted_how,
-        "state": one.state(now),
-        "revocable": one.holds(now) and may_revoke,
+        **_fields(rule, "id", "principal", "tool", "workspace", "created", "expires", "revoked_by"),
+        "by": rule.granted_by,
+        "how": rule.granted_how,
+        "state": rule.state(now),
+        "revocable": rule.holds(now) and may_revoke,
     }

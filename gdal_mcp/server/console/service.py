@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approval, Decision, Grant
-from gdal_mcp.approvals.states import GIVEN, OPEN
+from gdal_mcp.approvals.states import APPROVED_STATES, OPEN
 from gdal_mcp.calls.activity import Changed
 from gdal_mcp.records.audit import tail
 from gdal_mcp.records.registry import Artifact, Call
@@ -50,7 +50,7 @@ class ConsoleService:
                 row.id, Decision(approved, viewer.name, viewer.how, "console")
             )
             row = decided or row
-            as_asked = row.state in GIVEN if approved else row.state == "denied"
+            as_asked = row.state in APPROVED_STATES if approved else row.state == "denied"
             yours = as_asked and row.decided_how == viewer.how and (row.decided_at or 0.0) >= started
         return {**serializers.decision(row), "yours": yours}
 

@@ -161,7 +161,7 @@ class Workflows:
             "checks": row.get("checks", []),
             "unknown": row.get("unknown", []),
             "error": (row.get("error") or {}).get("message"),
-            "stands": _stands(row, call, step_call),
+            "stands": _step_state(row, call, step_call),
             "message": step_call.message if step_call else "",
             "fraction": progress.fraction if progress else None,
             "seconds": step_call.finished - step_call.started
@@ -205,7 +205,7 @@ def _dependent(step: str, after: Mapping[str, Iterable[str]]) -> set[str]:
     return steps
 
 
-def _stands(row: Mapping[str, Any], call: Call | None, step_call: Call | None) -> str:
+def _step_state(row: Mapping[str, Any], call: Call | None, step_call: Call | None) -> str:
     """The state of a step: waiting, running, done, reused, failed or not run."""
     ended = call is not None and call.finished is not None
     if step_call is not None:

@@ -88,7 +88,7 @@ class Files:
         return self.auth.guarded(lambda who: _answering(partial(answer, who)), READ)
 
     async def _read(self, who: Principal, request: Request) -> ASGIApp:
-        artifact = await self.thread(self.found, who, request)
+        artifact = await self.thread(self.artifact_of, who, request)
         return await self._sent(artifact, who.id, request)
 
     async def _linked(self, request: Request) -> ASGIApp:
@@ -116,18 +116,20 @@ class Files:
         return OpenFile(opened.file, headers, opened.close, check)
 
     async def _list(self, who: Principal, request: Request) -> ASGIApp:
-        rows = await self.thread(lambda: [self._row(artifact) for artifact in self._made(who, request)])
+        rows = await self.thread(
+            lambda: [self._row(artifact) for artifact in self._listed_artifacts(who, request)]
+        )
         return JSONResponse({"files": rows}, headers=ALWAYS)
 
     async def _index(self, who: Principal, request: Request) -> ASGIApp:
         """An index, without which GDAL would request dozens of possible sidecar files of a dataset."""
-        artifacts = await self.thread(self._made, who, request)
+        artifacts = await self.thread(self._listed_artifacts, who, request)
         names = [quote(artifact.name, safe="") for artifact in artifacts if artifact.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
         rows = [f'<a href="{name}">{name}</a><br>' for name in names]
         return HTMLResponse("\n".join([title, *rows, ""]), headers=ALWAYS)
 
-    def _made(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
+    def _listed_artifacts(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
         """What a call published and the registry still lists. Raises Absent."""
         self.store.owner(request.path_params["call"], who)
         artifacts = self.store.registry.artifacts_of(request.path_params["call"])
@@ -148,7 +150,7 @@ class Files:
 
     async def _link(self, who: Principal, request: Request) -> ASGIApp:
         """Only the owner of a file may make a link, so that administrators cannot give away files of others."""
-        artifact = await self.thread(self.found, who, request)
+        artifact = await self.thread(self.artifact_of, who, request)
         owner = await self.thread(self.store.owner, artifact.call_id)
         try:
             seconds = float(request.query_params.get("seconds", self.link_seconds))
@@ -185,14 +187,14 @@ class Files:
         }
         return JSONResponse(document, 201, {**ALWAYS, "Location": url, "Cache-Control": "no-store"})
 
-    def found(self, who: Principal, request: Request) -> Artifact:
+    def artifact_of(self, who: Principal, request: Request) -> Artifact:
         call_id = request.path_params["call"]
         self.store.owner(call_id, who)
         return self.store.find(call_id, request.path_params["name"])
 
     def _signed_for(self, request: Request) -> tuple[Artifact, str] | None:
         """The file of a link, and its owner; None unless the link is valid."""
-        signed = links.given(request.query_params.multi_items())
+        signed = links.expiry_and_signature(request.query_params.multi_items())
         try:
             owner = self.store.owner(request.path_params["call"])
             artifact = self.store.find(request.path_params["call"], request.path_params["name"])
@@ -207,8 +209,8 @@ class Files:
     def opened(self, artifact: Artifact, principal: str) -> Opened:
         return self.store.open(artifact, self.reaches.of(principal).workspaces)
 
-    async def thread(self, work: Callable[..., _T], *given: Any) -> _T:
-        return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._openers)
+    async def thread(self, work: Callable[..., _T], *arguments: Any) -> _T:
+        return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self._openers)
 
 
 def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:

@@ -46,7 +46,7 @@ class HostFilter:
             return
         if reply.unfinished:
             await reply({"type": "http.response.body", "body": b"", "more_body": False})
-        elif self.limit.closed and not reply.begun:
+        elif self.limit.closed and not reply.has_started:
             await replies.busy(503, "the server is shutting down")(scope, reply.receive, reply)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
@@ -81,7 +81,7 @@ class _Reply:
         self._receive = receive
         self._send = send
         self._unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
-        self.begun = False
+        self.has_started = False
         self.unfinished = False  # the end of its body can still be sent
 
     async def receive(self) -> Message:
@@ -91,7 +91,7 @@ class _Reply:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.begun = True
+            self.has_started = True
             headers = MutableHeaders(raw=list(message.get("headers", [])))
             self.unfinished = "content-length" not in headers
             if self._unread:
@@ -110,7 +110,7 @@ class TooSlow(Exception):
     """A body did not come in time."""
 
 
-async def whole_body(receive: Receive, most: int, seconds: float = BODY_SECONDS) -> bytes:
+async def complete_body(receive: Receive, most: int, seconds: float = BODY_SECONDS) -> bytes:
     """The body of a request: at most so many bytes, within so many seconds.
 
     Raises TooLarge, TooSlow, ClientDisconnect.

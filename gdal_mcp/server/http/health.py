@@ -53,7 +53,7 @@ _NOTHING: Final = HostHealth(dict.fromkeys(ITEMS, False))
 @dataclass(slots=True)
 class Watch:
     look: Callable[[], HostHealth]
-    _seen: HostHealth = _NOTHING
+    _last_health: HostHealth = _NOTHING
     _at: float = float("-inf")
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -61,13 +61,13 @@ class Watch:
     async def now(self) -> HostHealth:
         async with self._lock:
             if time.monotonic() - self._at >= FRESH_SECONDS:
-                self._seen = _NOTHING
+                self._last_health = _NOTHING
                 with anyio.move_on_after(LOOK_SECONDS):
-                    self._seen = await anyio.to_thread.run_sync(
+                    self._last_health = await anyio.to_thread.run_sync(
                         self.look, abandon_on_cancel=True, limiter=self._one
                     )
                 self._at = time.monotonic()
-            return self._seen
+            return self._last_health
 
 
 def look(app: App) -> HostHealth:

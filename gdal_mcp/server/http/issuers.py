@@ -75,7 +75,7 @@ class SigningKeys(jwt.PyJWKClient):
         super().__init__(uri, lifespan=FRESH_SECONDS, cooldown_duration=PAUSE_SECONDS)
         self.issuer = issuer
         self._last: Any = None
-        self._had = self._asked = float("-inf")
+        self._last_answer = self._last_request = float("-inf")
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     async def find(self, algorithm: str, kid: object) -> jwt.PyJWK | None:
@@ -100,13 +100,13 @@ class SigningKeys(jwt.PyJWKClient):
     def fetch_data(self) -> Any:
         """The issuer's key set; while it does not answer, the last one. Raises PyJWKClientConnectionError."""
         now = time.monotonic()
-        if now - self._asked >= PAUSE_SECONDS:
-            self._asked = now
+        if now - self._last_request >= PAUSE_SECONDS:
+            self._last_request = now
             try:
-                self._last, self._had = from_thread.run(fetched, self._address()), now
+                self._last, self._last_answer = from_thread.run(fetched, self._address()), now
             except FetchFailed as error:
                 _log.warning("issuer_unavailable", issuer=self.issuer.name, reason=str(error))
-        if now - self._had >= CACHE_SECONDS:
+        if now - self._last_answer >= CACHE_SECONDS:
             raise jwt.PyJWKClientConnectionError(self.issuer.name)
         return self._last
 

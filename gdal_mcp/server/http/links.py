@@ -51,7 +51,7 @@ class CredentialStatus:
         return None
 
 
-def given(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+def expiry_and_signature(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
     """Expiry and signature from the parameters of an address, which must have no others; else None."""
     return (pairs[0][1], pairs[1][1]) if [name for name, _ in pairs] == [EXPIRES, SIGNATURE] else None
 

@@ -21,7 +21,7 @@ from gdal_mcp.policy.tokens import TokensUnavailable
 from gdal_mcp.server.http import replies
 from gdal_mcp.server.http.auth import Authenticator, Unavailable
 from gdal_mcp.server.http.concurrency import LimitExceeded
-from gdal_mcp.server.http.guard import TooLarge, TooSlow, replayed, whole_body
+from gdal_mcp.server.http.guard import TooLarge, TooSlow, complete_body, replayed
 from gdal_mcp.server.mcp.http import Protocol, set_principal
 from sandbox.parsing import TooComplex, parse_json
 
@@ -55,7 +55,7 @@ class ProtocolEndpoint:
     async def _posted(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Checks the same bytes that the protocol reads: the body is read once and passed on."""
         try:
-            body = await whole_body(receive, self.body_bytes)
+            body = await complete_body(receive, self.body_bytes)
         except TooLarge:
             await replies.refused(413, "too_large", "the body is too large")(scope, receive, send)
         except TooSlow:

@@ -51,7 +51,7 @@ from gdal_mcp.toolboxes.base import ImmediateResult
 
 TILES_PATH: Final = "/tiles"
 AT_ONCE: Final = 2  # blocks
-KEPT_BYTES: Final = 64 << 20
+CACHE_BYTES: Final = 64 << 20
 # for a tile's key and its place in the cache; an empty tile itself has only about a hundred bytes
 _ENTRY_BYTES: Final = 1 << 10
 _NUMBER: Final = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
@@ -91,7 +91,7 @@ class DrawTiles(Operation):
 class TileCache:
     """Tiles, and how they show the values, the least recently used dropped first. For one event loop."""
 
-    most: int = KEPT_BYTES
+    most: int = CACHE_BYTES
     legends: "OrderedDict[TileSource, Mapping[str, Any]]" = field(default_factory=OrderedDict)
     _tiles: "OrderedDict[tuple[TileSource, Place], bytes]" = field(default_factory=OrderedDict)
     _bytes: int = 0
@@ -143,7 +143,7 @@ class Tiles:
         ]
 
     async def _document(self, who: Principal, request: Request) -> ASGIApp:
-        artifact = await self.files.thread(self.files.found, who, request)
+        artifact = await self.files.thread(self.files.artifact_of, who, request)
         dataset = await self.files.thread(self._dataset, artifact)
         west, south, east, north = bounds_of(_boxes(dataset))
         document = {
@@ -158,7 +158,7 @@ class Tiles:
 
     async def _tile(self, who: Principal, request: Request) -> ASGIApp:
         place = _parse_place(request.path_params)
-        artifact = await self.files.thread(self.files.found, who, request)
+        artifact = await self.files.thread(self.files.artifact_of, who, request)
         boxes = _boxes(await self.files.thread(self._dataset, artifact))
         opened: Opened = await self.files.thread(self.files.opened, artifact, who.id)
         try:

@@ -128,7 +128,7 @@ class UploadRoutes:
         if to.output.replaces and not sent.overwrite:
             return replies.refused(412, "exists", "a file of that name exists")
         name, user = to.output.target.name, self.uploads.app.hosting.templates.user()
-        async with self._held(reception(to.area, name, user, to.most)) as received:
+        async with self._entered(reception(to.area, name, user, to.most)) as received:
             await self._take(receive, received)
             if sent.sha256 not in (None, received.sha256):
                 raise _invalid(
@@ -186,7 +186,7 @@ class UploadRoutes:
         return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self._writers)
 
     @asynccontextmanager
-    async def _held(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
+    async def _entered(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
         """Enters and exits a blocking context manager in threads, even after a cancellation."""
         stack = ExitStack()
         try:

@@ -54,7 +54,7 @@ class TaskJob:
     send_progress: Tell  # reports progress to the open request
     writes: bool = False  # its tool can write, so answers to its questions need the scope for that
     task: Task | None = None
-    asked: t.InputRequiredResult | None = None  # what is open
+    question: t.InputRequiredResult | None = None  # what is open
     keys: dict[str, str] = field(default_factory=dict)  # of its questions: the client's, and the work's own
     result: Answer | MCPError | None = None  # None if it was cancelled
     why: str = ""  # it was cancelled
@@ -78,12 +78,12 @@ class TaskJob:
         requests = question.input_requests or {}
         keys = {key if key not in self.used else f"{key}-{len(self.used)}": key for key in requests}
         self.used |= keys.keys()
-        self.asked, self.keys, self.answers, self.answered = question, keys, {}, anyio.Event()
+        self.question, self.keys, self.answers, self.answered = question, keys, {}, anyio.Event()
         self.report = ("waiting for an answer", time.time())
 
     def answer(self, responses: Mapping[str, Any]) -> None:
         """Takes answers to open questions. Raises ValidationError for a malformed one."""
-        if self.asked is None:
+        if self.question is None:
             return
         keys = (self.keys.keys() - self.answers.keys()) & responses.keys()
         self.answers |= {key: _response().validate_python(responses[key], by_name=False) for key in keys}
@@ -92,11 +92,11 @@ class TaskJob:
 
     def repeated(self) -> t.CallToolRequestParams:
         """The call with the answers, as a client would send it again."""
-        assert self.asked is not None
+        assert self.question is not None
         responses = {self.keys[key]: value for key, value in self.answers.items()}
-        update = {"input_responses": responses, "request_state": self.asked.request_state}
+        update = {"input_responses": responses, "request_state": self.question.request_state}
         self.params = self.params.model_copy(update=update)
-        self.asked = None
+        self.question = None
         return self.params
 
     def now(self) -> Task:
@@ -105,9 +105,9 @@ class TaskJob:
             return self.task
         words, since = self.report
         task = replace(self.task, message=words, updated=max(self.task.updated, since))
-        if self.asked is None:
+        if self.question is None:
             return task
-        wire = self.asked.model_dump(by_alias=True, mode="json", exclude_none=True)["inputRequests"]
+        wire = self.question.model_dump(by_alias=True, mode="json", exclude_none=True)["inputRequests"]
         left = {key: wire[own] for key, own in self.keys.items() if key not in self.answers}
         return replace(task, status="input_required", payload=left)
 

@@ -17,22 +17,26 @@ MAX_LINKS = 20
 DOWNLOAD = "io.gdal-mcp/download"  # the address of a file over HTTP, for those who may read it
 
 
-def tool(one: Tool, *, with_panel: bool = False) -> t.Tool:
+def tool(tool_description: Tool, *, with_panel: bool = False) -> t.Tool:
     """A tool as clients see it. No tool reaches a network, so none is open-world."""
-    ui = {"ui": {"resourceUri": panel.URI}} if with_panel and (one.writes or one.pictures) else {}
+    ui = (
+        {"ui": {"resourceUri": panel.URI}}
+        if with_panel and (tool_description.writes or tool_description.pictures)
+        else {}
+    )
     return t.Tool(
-        name=one.name,
-        title=one.title,
-        description=one.description,
-        input_schema=dict(one.input_schema),
-        output_schema=dict(one.listed_schema),
+        name=tool_description.name,
+        title=tool_description.title,
+        description=tool_description.description,
+        input_schema=dict(tool_description.input_schema),
+        output_schema=dict(tool_description.listed_schema),
         annotations=t.ToolAnnotations(
-            read_only_hint=not one.writes,
+            read_only_hint=not tool_description.writes,
             # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted
-            destructive_hint=one.replaces if one.writes else None,
-            open_world_hint=one.reaches_out,
+            destructive_hint=tool_description.replaces if tool_description.writes else None,
+            open_world_hint=tool_description.reaches_out,
         ),
-        _meta={**one.meta, **ui} or None,
+        _meta={**tool_description.meta, **ui} or None,
     )
 
 

@@ -40,7 +40,7 @@ class Sampling:
 
     waiting: dict[str, tuple[float, Reply, ModelQuestion]] = field(default_factory=dict)
 
-    async def asked(
+    async def with_model_answer(
         self, ctx: ServerRequestContext, tool: Tool, arguments: Mapping[str, object], reply: Reply
     ) -> Reply | t.InputRequiredResult:
         """The reply with the model's answer, the unchanged reply if no model is asked, or the question instead."""

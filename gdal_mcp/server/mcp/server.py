@@ -181,7 +181,7 @@ class Handlers:
         if tasks.offered(ctx):  # a task keeps its result, and would lose it while a question is open
             return render.result(reply, self._downloads)
         tool = self._app.surface.callable[params.name]
-        answer = await self._sampling.asked(ctx, tool, request.arguments, reply)
+        answer = await self._sampling.with_model_answer(ctx, tool, request.arguments, reply)
         if isinstance(answer, t.InputRequiredResult):
             return answer
         return render.result(self._app.pipeline.unreceived.noted(answer, who.id), self._downloads)

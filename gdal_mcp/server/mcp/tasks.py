@@ -42,10 +42,10 @@ class UpdateParams(TaskParams):
 
 
 def created(task: Task) -> dict[str, Any]:
-    return {"resultType": "task", **_told(task)}
+    return {"resultType": "task", **_task_fields(task)}
 
 
-def _told(task: Task) -> dict[str, Any]:
+def _task_fields(task: Task) -> dict[str, Any]:
     now = time.time()
     lifetime = task.expires_at(now) - task.created
     age = (task.updated if task.ended else now) - task.created  # the same each time once it has ended
@@ -94,7 +94,7 @@ def serve_tasks(server: Server[Any], who: Who) -> None:
     async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
         task = await _checked(ctx, params).get(params.task_id, who(ctx).id)
         key = _PAYLOADS.get(task.status)
-        return {**_told(task), **({key: task.payload or {}} if key else {})}
+        return {**_task_fields(task), **({key: task.payload or {}} if key else {})}
 
     async def update(ctx: Context, params: UpdateParams) -> dict[str, Any]:
         sender = who(ctx)

@@ -55,7 +55,7 @@ _OTHER: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
 
 class ClusterFinding(NamedTuple):
     state: State
-    found: str
+    message: str
     fix: str = ""
 
 
@@ -105,13 +105,13 @@ def findings(settings: Settings) -> Iterator[tuple[str, ClusterFinding]]:
             yield "network policy", network(look)
 
 
-def rights(given: set[tuple[str, str]]) -> ClusterFinding:
+def rights(granted: set[tuple[str, str]]) -> ClusterFinding:
     missing = {
         (name, verb)
         for name, verb in NEEDED
-        if given.isdisjoint((resource, what) for resource in (name, "*", "*.*") for what in (verb, "*"))
+        if granted.isdisjoint((resource, what) for resource in (name, "*", "*.*") for what in (verb, "*"))
     }
-    more = sorted(f"{verb} {name}" for name, verb in given - NEEDED if (name, verb) != ("pods/log", "get"))
+    more = sorted(f"{verb} {name}" for name, verb in granted - NEEDED if (name, verb) != ("pods/log", "get"))
     if missing:
         shown = ", ".join(sorted(f"{verb} {name}" for name, verb in missing))
         return ClusterFinding(
@@ -123,10 +123,10 @@ def rights(given: set[tuple[str, str]]) -> ClusterFinding:
     return ClusterFinding("ok", "over Pods and their streams, and nothing else in the namespace")
 
 
-def powers(found: list[str]) -> ClusterFinding:
-    if found:
+def powers(names: list[str]) -> ClusterFinding:
+    if names:
         fix = "Use an account of the server's own, and no role of the cluster for it."
-        return ClusterFinding("warning", f"in every namespace: {', '.join(found)}", fix)
+        return ClusterFinding("warning", f"in every namespace: {', '.join(names)}", fix)
     return ClusterFinding("ok", "none over secrets, nodes, roles or the Pods of others")
 
 

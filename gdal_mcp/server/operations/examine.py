@@ -92,7 +92,7 @@ def examine(settings: Settings) -> DoctorReport:
 
 
 # uses the module path of this process and nothing from the environment or the working folder, which may be a workspace
-_APART: Final = """
+_PROGRAM: Final = """
 import json, sys
 path, settings = json.load(sys.stdin)
 sys.path[:] = path
@@ -101,24 +101,24 @@ from gdal_mcp.settings import Settings
 json.dump(examine(Settings(**settings)).as_dict(), sys.stdout)
 """
 # seconds; on a slow host, attestation takes one or two minutes for each toolbox
-_APART_SECONDS: Final = 600.0
+_MAX_SECONDS: Final = 600.0
 
 
-def examine_apart(settings: Settings) -> dict[str, Any]:
+def examine_in_process(settings: Settings) -> dict[str, Any]:
     """The report of `examine` as a dictionary, made in a separate process so that a running server is not disturbed."""
     values = settings.model_dump(mode="json", exclude_unset=True)
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter with our own text
-            [sys.executable, "-I", "-c", _APART],
+            [sys.executable, "-I", "-c", _PROGRAM],
             input=json.dumps([sys.path, values]),
             capture_output=True,
             text=True,
-            timeout=_APART_SECONDS,
+            timeout=_MAX_SECONDS,
             check=True,
         )
         report: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        reason = f"this host was not examined within {_APART_SECONDS:.0f} s"
+        reason = f"this host was not examined within {_MAX_SECONDS:.0f} s"
     except (subprocess.CalledProcessError, OSError, ValueError) as error:
         last = str(getattr(error, "stderr", "") or error).strip().rpartition("\n")[2]
         reason = f"the process that examines this host failed: {last[:300]}"

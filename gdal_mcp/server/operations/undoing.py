@@ -22,7 +22,7 @@ def undoable(app: App) -> tuple[Undoable, ...]:
     """The calls that can be undone in the workspaces of these settings, newest first. Raises StagingFailed."""
     rows = []
     for area in app.areas.values():
-        for entry in area.kept():
+        for entry in area.publications():
             call = app.registry.call(entry.call_id)
             if call is not None and not entry.is_undone:
                 later = tuple(row.id for row in _later(app, area, call.id))
@@ -33,7 +33,7 @@ def undoable(app: App) -> tuple[Undoable, ...]:
 def can_undo(app: App, call_id: str) -> bool:
     """True if the call was not undone and a workspace still has the files for an undo. Raises StagingFailed."""
     area = _area(app, call_id)
-    entries = area.kept() if area is not None else ()
+    entries = area.publications() if area is not None else ()
     return any(entry.call_id == call_id and not entry.is_undone for entry in entries)
 
 
@@ -77,7 +77,7 @@ def _area(app: App, call_id: str) -> StagingArea | None:
 def _later(app: App, area: StagingArea, call_id: str) -> tuple[Call, ...]:
     """Later calls that wrote, moved or removed the same files and were not undone, newest first."""
     call = app.registry.call(call_id)
-    ids = [entry.call_id for entry in area.kept() if not entry.is_undone]
+    ids = [entry.call_id for entry in area.publications() if not entry.is_undone]
     if call is None or call_id not in ids:
         return ()
     newer = filter(None, map(app.registry.call, ids[: ids.index(call_id)]))

@@ -119,7 +119,7 @@ class Upload(Operation):
         self,
         call: Invocation,
         staging: Staging,
-        _seen: Callable[[Path], Path],
+        _mount_source: Callable[[Path], Path],
         check_cancelled: Callable[[], object],
     ) -> None:
         staging.copy_from(self.received.staging, self.received.name, call.plan.limits, check_cancelled)

@@ -61,7 +61,7 @@ class StepBuilder:
         self.confidence = 0.7 if clause.values("typo") else 1.0
         times = self._times()
         steps: list[BuiltStep] = getattr(self, f"_{concept.build}")()
-        self.made = [(name, _rounded(parameters)) for name, parameters in steps * times]
+        self.built_steps = [(name, _rounded(parameters)) for name, parameters in steps * times]
 
     @property
     def chance(self) -> float:
@@ -69,7 +69,11 @@ class StepBuilder:
         stated = self.clause.probability
         if stated is not None:
             return round(max(0.0, min(1.0, stated)), 4)
-        return 0.5 if self.random and not any(TRANSFORMS[name].arguments for name, _ in self.made) else 1.0
+        return (
+            0.5
+            if self.random and not any(TRANSFORMS[name].arguments for name, _ in self.built_steps)
+            else 1.0
+        )
 
     def _times(self) -> int:
         """The number of repetitions, as in "blur twice". Steps with a factor use the number as the factor, as in "twice as"."""
@@ -171,7 +175,7 @@ class StepBuilder:
         low, high = sorted((low + base, high + base))
         number_schema = number_of(schema)
         if number_schema.get("type") == "integer":
-            low, high = (self._whole(end, number_schema) for end in (low, high))
+            low, high = (self._rounded_to_integer(end, number_schema) for end in (low, high))
         if schema.get("ordered") or schema.get("minItems") == 2:
             return [low, high]
         return high if low == high else self._no_range(high)
@@ -182,7 +186,7 @@ class StepBuilder:
         self.problems.append(PromptProblem(message, "warning", f"{taken:g} was taken"))
         return taken
 
-    def _whole(self, value: float, schema: Mapping[str, Any]) -> int:
+    def _rounded_to_integer(self, value: float, schema: Mapping[str, Any]) -> int:
         rounded = round(value)
         odd = "not" in schema or ("anyOf" in schema and value != 0)
         if not odd or rounded % 2:

@@ -56,7 +56,7 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
 
 def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Draft:
     parsed, paths = require_steps(arguments.prompt), _paths(scope)
-    files, output = _given(arguments, paths)
+    files, output = _files_and_output(arguments, paths)
     options = Options(enable_classification_check=False).model_dump()
     most = int(scope.settings.result_size * PICTURE_SHARE)
     request: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
@@ -68,7 +68,7 @@ def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
     parsed = require_steps(arguments.prompt) if arguments.prompt is not None else Parsed()
     if arguments.overlap >= arguments.size:
         raise refusal("PARSE_ERROR", "the overlap is as large as a chip.", "Give a smaller `overlap`.")
-    files, output = _given(arguments, _paths(scope))
+    files, output = _files_and_output(arguments, _paths(scope))
     request = {
         **arguments.model_dump(exclude={"input", "output", "labels", "mask", "overwrite"}),
         "tool": "make_chips",
@@ -139,7 +139,7 @@ def _paths(scope: DraftScope) -> Paths:
     return Paths(scope.workspaces, folder, scope.call_id, as_new=scope.as_new, remote=remote)
 
 
-def _given(
+def _files_and_output(
     arguments: AugmentDatasetArguments | MakeChipsArguments, paths: Paths
 ) -> tuple[dict[str, WorkspacePath | None], Output]:
     """The files that a call names, and the folder that it writes."""

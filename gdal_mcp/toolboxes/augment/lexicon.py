@@ -168,18 +168,18 @@ class Lexicon:
         )
         return self.spelling.get(nearest or "", nearest)
 
-    def match(self, given: Sequence[PromptToken], place: int) -> tuple[Meaning, int] | None:
+    def match(self, tokens: Sequence[PromptToken], place: int) -> tuple[Meaning, int] | None:
         """The longest phrase that begins at this place, and its number of tokens."""
-        for length in range(min(self.longest.get(given[place].text, 0), len(given) - place), 0, -1):
-            meaning = self.phrases.get(tuple(token.text for token in given[place : place + length]))
+        for length in range(min(self.longest.get(tokens[place].text, 0), len(tokens) - place), 0, -1):
+            meaning = self.phrases.get(tuple(token.text for token in tokens[place : place + length]))
             if meaning is not None:
                 return meaning, length
         return None
 
-    def beside(self, kind: str, given: Sequence[PromptToken], place: int) -> tuple[str, int] | None:
+    def beside(self, kind: str, tokens: Sequence[PromptToken], place: int) -> tuple[str, int] | None:
         """Like `match`, among the words that stand next to numbers."""
-        for length in range(min(4, len(given) - place), 0, -1):
-            value = self.plain[kind].get(tuple(token.text for token in given[place : place + length]))
+        for length in range(min(4, len(tokens) - place), 0, -1):
+            value = self.plain[kind].get(tuple(token.text for token in tokens[place : place + length]))
             if value is not None:
                 return value, length
         return None

@@ -51,9 +51,9 @@ class _Pipeline:
             self.errors += built.problems
             self.suggestions += built.suggestions
             self.ambiguities += built.ambiguities
-            together = len(built.made) > 1 and concept.build == "rotate"
+            together = len(built.built_steps) > 1 and concept.build == "rotate"
             self.groups += together
-            for name, parameters in built.made:
+            for name, parameters in built.built_steps:
                 group = self.groups if together else None
                 self._take(
                     TransformStep(name, parameters, built.chance, round(built.confidence, 2), text, group)

@@ -294,10 +294,10 @@ _WAYS: Final = {"axis", "side", "spin", "quantity", "level", "link", "typo"}  # 
 _FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
 
 
-def clauses(found: Sequence[Item]) -> list[Clause]:
+def clauses(items: Sequence[Item]) -> list[Clause]:
     """Groups items by action, in the order of execution."""
     parts = [Clause("then")]
-    for item in found:
+    for item in items:
         if item.kind == "join":
             parts.append(Clause(item.value))
         elif item.kind in _THINGS and any(parts[-1].values(kind) for kind in _THINGS[:-1]):
@@ -317,11 +317,11 @@ def clauses(found: Sequence[Item]) -> list[Clause]:
         else:
             parts[-1].items.append(item)
     return _ordered(
-        _whole([clause for clause in parts if clause.items or clause.join in ("before", "after")])
+        _with_content([clause for clause in parts if clause.items or clause.join in ("before", "after")])
     )
 
 
-def _whole(parts: Sequence[Clause]) -> list[Clause]:
+def _with_content(parts: Sequence[Clause]) -> list[Clause]:
     """Merges clauses without an action into the previous one or, without one, into the next."""
     result: list[Clause] = []
     waiting: list[Item] = []

@@ -82,7 +82,7 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
     paths = Paths(scope.workspaces, scope.settings.outputs_folder, scope.call_id, as_new=scope.as_new)
     inputs = {text: paths.input(text) for text in arguments.inputs}
     outputs = {text: _output(text, paths, tuple(inputs.values())) for text in arguments.outputs}
-    _refuse_apart(tuple(outputs.values()))
+    _refuse_unpublishable(tuple(outputs.values()))
     located = tuple(dict.fromkeys(inputs.values()))
     most = scope.limits.wall_seconds * SHARE_OF_TIME
     digest = hashlib.sha256(arguments.code.encode()).hexdigest()
@@ -99,7 +99,7 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
         tuple(outputs.values()),
         work=Work(NAME),
         printed=PrintedOutput(is_json=True),
-        review=Review(always_asked=True, code=arguments.code),
+        review=Review(always_needs_approval=True, code=arguments.code),
     )
 
 
@@ -109,7 +109,7 @@ def _output(text: str, paths: Paths, inputs: tuple[WorkspacePath, ...]) -> Outpu
     return paths.output(text.rstrip("/") or text, inputs=inputs, overwrite=True, kind=kind)
 
 
-def _refuse_apart(outputs: tuple[Output, ...]) -> None:
+def _refuse_unpublishable(outputs: tuple[Output, ...]) -> None:
     """Raises ToolError for outputs that cannot be staged and published together."""
     if len({output.target.name for output in outputs}) != len(outputs):
         what = "two outputs have the same name"

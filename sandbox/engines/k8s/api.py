@@ -149,21 +149,23 @@ def _checked(answer: ApiAnswer) -> Object:
     raise refusal(answer.status, str(parsed.get("message", ""))[:600])
 
 
-def refusal(status: int, said: str) -> SandboxError:
+def refusal(status: int, message: str) -> SandboxError:
     """The error for a response that is not a success. A 403 never means that an object does not exist."""
-    if status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
+    if status == HTTPStatus.FORBIDDEN and "exceeded quota" in message:
         return CapacityExhausted(
-            f"the namespace's quota is used up: {said}. Try again later, or raise the quota."
+            f"the namespace's quota is used up: {message}. Try again later, or raise the quota."
         )
     if status == HTTPStatus.UNAUTHORIZED:
-        return EngineUnavailable(f"the cluster does not know this server's account: {said}. Renew its token.")
-    if status == HTTPStatus.FORBIDDEN and "cannot " in said and " resource " in said:
         return EngineUnavailable(
-            f"this server's account may not do that: {said}. Give it the role of docs/kubernetes.md."
+            f"the cluster does not know this server's account: {message}. Renew its token."
+        )
+    if status == HTTPStatus.FORBIDDEN and "cannot " in message and " resource " in message:
+        return EngineUnavailable(
+            f"this server's account may not do that: {message}. Give it the role of docs/kubernetes.md."
         )
     if status in (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY):
         return IsolationRefused(
-            f"the cluster does not accept the Pod of a call, so nothing was run: {said}. Correct the namespace's "
+            f"the cluster does not accept the Pod of a call, so nothing was run: {message}. Correct the namespace's "
             "admission, or the setting that it names."
         )
-    return EngineUnavailable(f"the cluster's API answered {status}: {said}")
+    return EngineUnavailable(f"the cluster's API answered {status}: {message}")

@@ -201,23 +201,23 @@ class KubernetesEngine:
             container.remove()
 
 
-def leftover(found: Object, now: float | None) -> Leftover:
+def leftover(pod: Object, now: float | None) -> Leftover:
     """A Pod as a `Leftover`, with a new deadline: now plus its planned lifetime minus its age.
 
     The age is measured by the API's clock, `now`. A Pod that ended a while ago gets a deadline in the past. The
     deadline is left out if `now` is None, because another clock could end a running call. The owner is left out if it
     is on another machine, because the locks in our folder say nothing about it.
     """
-    marks = dict(found["metadata"].get("annotations") or {})
+    marks = dict(pod["metadata"].get("annotations") or {})
     if marks.pop(UPTIME_DEADLINE, "").partition(" ")[0] != Moment.now().boot:
         marks.pop(OWNER, None)
     if now is None:
         marks.pop(DEADLINE, None)
-    elif has_ended(found) and now - last_modified(found) > _LEFT_SECONDS:
+    elif has_ended(pod) and now - last_modified(pod) > _LEFT_SECONDS:
         marks[DEADLINE] = "0"
     else:
         with contextlib.suppress(KeyError, ValueError):
             lasting = float(marks[DEADLINE]) - float(marks[STARTED])
-            age = now - datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
+            age = now - datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
             marks[DEADLINE] = f"{time.time() + lasting - age:.3f}"
-    return Leftover(str(found["metadata"]["name"]), marks)
+    return Leftover(str(pod["metadata"]["name"]), marks)

@@ -70,14 +70,14 @@ class Fence:
         os.close(self._rules)
 
 
-def allow_image(fence, path, apart):
-    """Allows reading and executing the image's files below a folder, except the paths in `apart`.
+def allow_image(fence, path, excluded):
+    """Allows reading and executing the image's files below a folder, except the paths in `excluded`.
 
     A folder that contains such a path cannot be listed.
     """
-    if path in apart:
+    if path in excluded:
         return
-    if not any(place.startswith(path.rstrip("/") + "/") for place in apart):
+    if not any(place.startswith(path.rstrip("/") + "/") for place in excluded):
         fence.allow(path, LOOK | EXECUTE)
         return
     try:
@@ -85,7 +85,7 @@ def allow_image(fence, path, apart):
     except OSError:
         return
     for name in names:
-        allow_image(fence, os.path.join(path, name), apart)
+        allow_image(fence, os.path.join(path, name), excluded)
 
 
 def fence_in(config):

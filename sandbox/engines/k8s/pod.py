@@ -217,25 +217,25 @@ def bpf(architecture: str) -> bytes:
 # --- comparison with the created Pod ---
 
 
-def differences(requested: Any, made: Any, name: str = "spec") -> Iterator[Row]:
+def differences(requested: Any, created: Any, name: str = "spec") -> Iterator[Row]:
     """The fields in which the created Pod's spec differs from the request or has additional values; empty if none."""
     kind = name.rpartition(".")[2].partition("[")[0]
     # an admission controller may add entries: they affect the choice of nodes and how these pull the image, whose
     # digest is fixed
     if kind in ("tolerations", "nodeSelector", "imagePullSecrets"):
-        ours, theirs = requested or (), made or ()
+        ours, theirs = requested or (), created or ()
         if any(key not in theirs or (kind == "nodeSelector" and theirs[key] != ours[key]) for key in ours):
-            yield differs(name, requested, made)
-    elif isinstance(requested, Mapping) and isinstance(made, Mapping):
+            yield differs(name, requested, created)
+    elif isinstance(requested, Mapping) and isinstance(created, Mapping):
         free = _FILLED_IN.get(kind, set())
-        for key in sorted({*requested, *made}):
+        for key in sorted({*requested, *created}):
             if key in requested or key not in free:
-                yield from differences(requested.get(key), made.get(key), f"{name}.{key}")
-    elif isinstance(requested, list) and isinstance(made, list) and len(requested) == len(made):
-        for number, (wanted, actual) in enumerate(zip(requested, made, strict=True)):
+                yield from differences(requested.get(key), created.get(key), f"{name}.{key}")
+    elif isinstance(requested, list) and isinstance(created, list) and len(requested) == len(created):
+        for number, (wanted, actual) in enumerate(zip(requested, created, strict=True)):
             yield from differences(wanted, actual, f"{name}[{number}]")
-    elif not _same(requested, made):
-        yield differs(name, requested, made)
+    elif not _same(requested, created):
+        yield differs(name, requested, created)
 
 
 def _same(requested: Any, actual: Any) -> bool:

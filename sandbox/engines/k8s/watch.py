@@ -15,7 +15,7 @@ from sandbox.parsing import parse_json
 from sandbox.waiting import Cancellation, readable
 
 _PAUSE: Final = 0.5  # seconds after a failure
-_REMOVED_KEPT: Final = 100  # entries; each is looked up soon after its removal
+_MAX_REMOVED: Final = 100  # entries; each is looked up soon after its removal
 
 _log = structlog.get_logger()
 
@@ -37,9 +37,9 @@ class PodWatch:
         self._api, self._selector, self._on_change, self._needed = api, selector, on_change, needed
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
-        self._removed: deque[tuple[str, Object]] = deque(maxlen=_REMOVED_KEPT)
+        self._removed: deque[tuple[str, Object]] = deque(maxlen=_MAX_REMOVED)
         self._thread: threading.Thread | None = None
-        self._asked = False  # True if a thread has waited since the last full list
+        self._was_requested = False  # True if a thread has waited since the last full list
         self._response: urllib3.BaseHTTPResponse | None = None  # of the latest watch
         self._stop = Cancellation()
 
@@ -49,7 +49,7 @@ class PodWatch:
         `holds` gets None for an unknown Pod.
         """
         with self._changed:
-            self._asked = True
+            self._was_requested = True
             if self._thread is None and not self._stop.is_set:
                 self._thread = threading.Thread(target=self._follow_while_needed, name="pods", daemon=True)
                 self._thread.start()
@@ -77,10 +77,10 @@ class PodWatch:
     def _follow_while_needed(self) -> None:
         while True:
             with self._changed:
-                if self._stop.is_set or not (self._asked or self._needed()):
+                if self._stop.is_set or not (self._was_requested or self._needed()):
                     self._thread, self._pods = None, {}
                     return
-                self._asked = False
+                self._was_requested = False
             try:
                 self._follow()
             except (SandboxError, urllib3.exceptions.HTTPError, OSError, ValueError, KeyError) as error:

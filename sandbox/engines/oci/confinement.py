@@ -39,9 +39,9 @@ def confinement() -> SecurityLabels:
     return SecurityLabels()
 
 
-def selinux_labels(one: int, other: int) -> SecurityLabels:
-    """SELinux labels with a pair of categories that hardly any other container has. `other` skips `one`."""
-    first, second = sorted((one, other + (other >= one)))
+def selinux_labels(category: int, other: int) -> SecurityLabels:
+    """SELinux labels with a pair of categories that hardly any other container has. `other` skips `category`."""
+    first, second = sorted((category, other + (other >= category)))
     level = f"s0:c{first},c{second}"
     return SecurityLabels(
         selinux=f"system_u:system_r:container_t:{level}",

@@ -132,7 +132,7 @@ def test_deeply_nested_name_uses_memory_of_its_length():
     tracemalloc.start()
     keys = of_zarr(".zmetadata", json.dumps({"metadata": {name: {}, "g/b/.zgroup": {}}}).encode())
     assert keys is not None
-    assert (keys.held(name), keys.held("g/b"), keys.held("a")) == ("listed", "folder", "folder")
+    assert (keys.presence(name), keys.presence("g/b"), keys.presence("a")) == ("listed", "folder", "folder")
     assert tracemalloc.get_traced_memory()[1] < 100 * len(name)
     tracemalloc.stop()
 
@@ -156,7 +156,7 @@ def test_folders_above_many_files_use_no_memory():
     def found() -> None:
         keys = of_zarr(".zmetadata", text)
         assert keys is not None
-        assert keys.held("0" * 2 + "/01") == "folder"
+        assert keys.presence("0" * 2 + "/01") == "folder"
         assert len(keys.list_dir("")) == 4001
         assert [keys.list_dir(name.rpartition("/")[0]) for name in names[:9]] == [(".zgroup",)] * 9
 
@@ -184,7 +184,7 @@ def test_folder_names_are_found_despite_sorting_neighbours():
         prefix = f"{folder}/" if folder else ""
         below = {one[len(prefix) :].partition("/")[0] for one in names if one.startswith(prefix)} - {""}
         assert set(keys.list_dir(folder)) == below
-    assert [keys.held(one) for one in ("a", "a/", "z", "z/x", "b")] == [
+    assert [keys.presence(one) for one in ("a", "a/", "z", "z/x", "b")] == [
         "listed",
         "folder",
         "folder",

@@ -75,17 +75,17 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
-def turns(at_once: int, of_one: int, seconds: float) -> BoundedThreads:
-    return BoundedThreads("testing", seconds, at_once=at_once, of_one=of_one, queue_seconds=seconds)
+def turns(at_once: int, per_principal: int, seconds: float) -> BoundedThreads:
+    return BoundedThreads(
+        "testing", seconds, at_once=at_once, per_principal=per_principal, queue_seconds=seconds
+    )
 
 
 @contextmanager
 def hanging(app: App, drafts: BoundedThreads) -> Iterator[tuple[Hanging, Pipeline]]:
     """Such a tool with the server's pipeline."""
     hang = Hanging()
-    reaches = _Offering(
-        app.entitlements.whole, app.entitlements.policy, app.entitlements.toolboxes, hang=hang
-    )
+    reaches = _Offering(app.entitlements.full, app.entitlements.policy, app.entitlements.toolboxes, hang=hang)
     try:
         yield hang, replace(app.pipeline, entitlements=reaches, drafts=drafts)
     finally:

@@ -178,7 +178,7 @@ def test_what_is_no_file_is_not_read(store: ResultStore, tmp_path: Path):
 
 
 def test_oldest_results_go_first_except_for_oversized_one(tmp_path: Path, clock: Clock):
-    for name, bounds, left in (("number", {"max_kept": 3}, 3), ("bytes", {"max_bytes": 100}, 2)):
+    for name, bounds, left in (("number", {"max_count": 3}, 3), ("bytes", {"max_bytes": 100}, 2)):
         store = ResultStore(tmp_path / name, clock=clock, **bounds)
         for number in range(5):
             clock.now += 1

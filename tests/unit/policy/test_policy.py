@@ -31,7 +31,11 @@ MOVE = plan(
     replace(draft(None), files=FileChanges(transfers=(Transfer(located("a.tif"), located("b.tif", None)),)))
 )
 ASKED = plan(
-    replace(draft(None), files=FileChanges(removes=(located("old.tif"),)), review=Review(always_asked=True))
+    replace(
+        draft(None),
+        files=FileChanges(removes=(located("old.tif"),)),
+        review=Review(always_needs_approval=True),
+    )
 )
 HERE, THERE = Path("/data/here"), Path("/data/there")
 
@@ -119,7 +123,7 @@ def test_allow_needs_every_workspace_and_deny_only_one():
 
 @pytest.mark.claim("approval.losses-always-asked")
 def test_deleting_calls_ask_whatever_the_rules_say():
-    taking = asked(effect=Effect.DESTROY, always_asked=True)
+    taking = asked(effect=Effect.DESTROY, always_needs_approval=True)
     for mode in ("writes", "always", "never"):
         for rules in ((), (PolicyRule(decision="allow"),)):
             verdict = decide(taking, Policy(mode, rules))
@@ -139,7 +143,7 @@ def test_grant_never_approves_destructive_calls(effect: Effect):
 
 def test_channels_of_a_rule_decide_where_approval_counts():
     rule = PolicyRule(decision="require", ways=frozenset({"console"}))
-    for one in (asked(), asked(always_asked=True)):
+    for one in (asked(), asked(always_needs_approval=True)):
         verdict = decide(one, Policy(rules=(rule,)))
         assert isinstance(verdict, RequireApproval)
         assert verdict.ways == {"console"}

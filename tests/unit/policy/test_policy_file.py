@@ -130,18 +130,18 @@ def test_a_file_that_calls_could_change_is_refused(folders: tuple[Path, Path]):
 def reaches(folders: tuple[Path, Path], text: str, **more: Any) -> EntitlementResolver:
     own = settings(folders, **more)
     spaces = Workspaces(tuple(Workspace.at(folder, writable=True) for folder in folders))
-    return EntitlementResolver(Entitlements.whole(own, spaces, BOXES), loaded(folders, text), BOXES)
+    return EntitlementResolver(Entitlements.full(own, spaces, BOXES), loaded(folders, text), BOXES)
 
 
 @pytest.mark.claim("identity.reach-narrows")
 def test_unnamed_principal_has_nothing_once_any_is_named(folders: tuple[Path, Path]):
     some = reaches(folders, '[[principal]]\nprincipals = ["token:ann"]')
-    assert some.of("token:ann").workspaces == some.whole.workspaces
-    assert (some.of("token:ann").entry is None, some.whole.entry) == (False, None)
+    assert some.of("token:ann").workspaces == some.full.workspaces
+    assert (some.of("token:ann").entry is None, some.full.entry) == (False, None)
     with pytest.raises(ToolError):
         some.of("token:bob")
     everybody = reaches(folders, '[[rule]]\ndecision = "deny"')
-    assert everybody.of("token:bob") is everybody.whole
+    assert everybody.of("token:bob") is everybody.full
 
 
 @pytest.mark.claim("identity.reach-narrows")
@@ -170,8 +170,8 @@ def test_a_workspace_to_be_read_is_not_written(folders: tuple[Path, Path]):
 def test_an_entry_never_widens_a_limit(folders: tuple[Path, Path]):
     text = '[[principal]]\nprincipals = ["*"]\nmemory = "900GiB"\ncpus = 1000\ntimeout_seconds = 0.5'
     some = reaches(folders, text)
-    limits, whole = some.of("token:ann").limits, some.whole.limits
-    assert (limits.memory_bytes, limits.cpus) == (whole.memory_bytes, whole.cpus)
+    limits, full = some.of("token:ann").limits, some.full.limits
+    assert (limits.memory_bytes, limits.cpus) == (full.memory_bytes, full.cpus)
     assert limits.wall_seconds == 0.5
 
 

@@ -158,7 +158,7 @@ def test_shown_part_of_closed_workspace_is_copied(workspace, tmp_path):
     try:
         with area.open(CALL, USER) as staging:
             for name in ("dem.tif", "cube.zarr"):
-                staging.copy_in(place(area, name), name, seen=views.source(workspace, USER))
+                staging.copy_in(place(area, name), name, visible_at=views.source(workspace, USER))
             assert tree(staging.path) == {"dem.tif": b"1", "cube.zarr/a/0": b"2"}
     finally:
         views.close()

@@ -299,7 +299,7 @@ def test_undo_that_would_lose_a_change_is_refused(workspace, change):
     with pytest.raises(StagingFailed):
         area.undo(CALL)
     assert tree(workspace) == found
-    assert [record.is_undone for record in area.kept()] == [False]
+    assert [record.is_undone for record in area.publications()] == [False]
 
 
 # --- the journal

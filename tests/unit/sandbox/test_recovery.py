@@ -34,7 +34,7 @@ def test_recovery_says_what_became_of_each_call(tmp_path):
         if done and told:
             assert {target.name for one in told for target in one.targets} == {*SHAPEFILE, "roads.sbn"}
             assert [one.call_id for one in told] == [CALL]
-            assert [one.call_id for one in area_at(root).kept()] == [CALL]
+            assert [one.call_id for one in area_at(root).publications()] == [CALL]
         findings |= {one.outcome for one in told}
     assert findings == {RecoveryOutcome.PUBLISHED, RecoveryOutcome.DISCARDED}
 

@@ -158,7 +158,7 @@ def test_call_count_is_bounded_and_oldest_go_first(workspace):
     for number in range(6):
         publish(area, {"a.tif": b"%d" % number}, f"call-000{number}")
     assert leftovers(workspace, "undo") == ["call-0003", "call-0004", "call-0005"]
-    assert [record.call_id for record in area.kept()] == ["call-0005", "call-0004", "call-0003"]
+    assert [record.call_id for record in area.publications()] == ["call-0005", "call-0004", "call-0003"]
     with pytest.raises(StagingFailed):
         area.undo("call-0002")
     for number in (5, 4, 3):
@@ -362,7 +362,7 @@ def test_any_history_can_be_undone_step_by_step(first, history):
                 area.undo(f"call-{number:04}")
                 states.pop()
                 assert tree(root) == states[-1]
-        for record in area.kept():
+        for record in area.publications():
             if not record.is_undone:
                 area.undo(record.call_id)
                 states.pop()

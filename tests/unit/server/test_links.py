@@ -7,7 +7,7 @@ import pytest
 from gdal_mcp.policy.identity import ADMIN, READ, WRITE, Principal
 from gdal_mcp.policy.tokens import TokenStore
 from gdal_mcp.server.http.links import CredentialStatus, Subject, may_link
-from gdal_mcp.server.http.links import given as parameters
+from gdal_mcp.server.http.links import expiry_and_signature as parameters
 from gdal_mcp.server.http.signing import Signer
 
 NOW = 1_700_000_000.0

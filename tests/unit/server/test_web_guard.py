@@ -14,7 +14,7 @@ from gdal_mcp.policy.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.server.http import address, guard, protocol
 from gdal_mcp.server.http.auth import Authenticator, TokenVerifier, Unavailable
 from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
-from gdal_mcp.server.http.guard import HostFilter, TooLarge, TooSlow, whole_body
+from gdal_mcp.server.http.guard import HostFilter, TooLarge, TooSlow, complete_body
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
 from gdal_mcp.settings import load_settings
 from tests.unit.virtual_time import run, settle
@@ -254,9 +254,9 @@ def test_closed_gate_starts_nothing_and_ends_open_requests():
 @pytest.mark.claim("http.bounded")
 def test_body_is_bounded_whatever_length_it_declares():
     small = Asked(body=[b"a" * 10]).whole(b"b")
-    assert run(whole_body, small.receive, 11) == b"a" * 10 + b"b"
+    assert run(complete_body, small.receive, 11) == b"a" * 10 + b"b"
     with pytest.raises(TooLarge):
-        run(whole_body, Asked(body=[b"a" * 6] * 2).receive, 11)
+        run(complete_body, Asked(body=[b"a" * 6] * 2).receive, 11)
 
 
 @pytest.mark.claim("http.bounded")
@@ -276,14 +276,14 @@ def test_trickling_body_is_not_awaited():
             return {"type": "http.request", "body": b"x", "more_body": True}
 
     with pytest.raises(TooSlow):
-        run(whole_body, Dripping().receive, 1000)
+        run(complete_body, Dripping().receive, 1000)
 
 
 def test_client_leaving_during_its_body_is_released():
     leaving = Asked()
     leaving.parts.append({"type": "http.disconnect"})
     with pytest.raises(ClientDisconnect):
-        run(whole_body, leaving.receive, 1000)
+        run(complete_body, leaving.receive, 1000)
 
 
 class Endless:

@@ -90,7 +90,7 @@ class Asked:
         self.image = Image(IMAGE, DIGEST, DIGEST, version, standin=False)
         self.times = 0
         self.text = text
-        monkeypatch.setattr(catalogue_command, "_asked", self)
+        monkeypatch.setattr(catalogue_command, "_image_and_capture", self)
 
     def __call__(self, _settings: Settings) -> tuple[Image, str]:
         self.times += 1

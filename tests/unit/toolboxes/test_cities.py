@@ -10,6 +10,7 @@ def test_city_becomes_a_box_and_other_words_stay():
         ("utm zone in tokyo", "utm zone", 139.7, 35.7),
         ("Mumbai", "", 72.9, 19.1),
         ("S\u00e3o Paulo", "", -46.6, -23.5),
+        ("New York City state plane feet", "new york state plane feet", -74.0, 40.7),
         ("state plane near New Orleans feet", "state plane feet", -90.1, 30.0),
     ):
         left, box = find_city(query)

@@ -13,7 +13,7 @@ from gdal_mcp.toolboxes.gdal.answers import words
 from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS, checks
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN, described, facts, names, shortened
 from gdal_mcp.toolboxes.gdal.answers.report import facts_of_report, summary
-from gdal_mcp.toolboxes.gdal.answers.words import drivers, kept
+from gdal_mcp.toolboxes.gdal.answers.words import drivers, valid_parts
 from gdal_mcp.toolboxes.toolbox import Described
 
 RASTER = {
@@ -298,7 +298,7 @@ def test_what_a_preview_shows_is_told_in_numbers():
         "kind": "raster", "color": "gray", "bands": [1], "stretch": [[0.0, "inf"]], "coarse": False,
         "title": LIE,
     }  # fmt: skip
-    assert kept(SHOWN, said) == {key: value for key, value in said.items() if key != "title"}
+    assert valid_parts(SHOWN, said) == {key: value for key, value in said.items() if key != "title"}
 
 
 WORDS = (
@@ -330,7 +330,7 @@ def test_any_value_becomes_json_with_only_gdal_words(value: Any):
     told = short(value)
     json.dumps(told.pop("untrusted"))
     shortened(facts(value))
-    for made in (facts(value), facts_of_report(value), told, kept(SHOWN, value)):
+    for made in (facts(value), facts_of_report(value), told, valid_parts(SHOWN, value)):
         assert len(json.dumps(made, allow_nan=False)) < 1 << 20
         for leaf in leaves(made):
             if isinstance(leaf, str):

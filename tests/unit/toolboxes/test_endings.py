@@ -9,7 +9,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.endings import ENDINGS, usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.formats import drivers_for, lacking_by_file, usual_driver
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Kind
-from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED, WHOLE
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED, SINGLE_DATASETS
 
 EVERY = [(extension, ending) for extension, endings in ENDINGS.items() for ending in endings]
 KINDS: tuple[Kind, ...] = ("raster", "vector", "multidim")
@@ -19,7 +19,7 @@ KINDS: tuple[Kind, ...] = ("raster", "vector", "multidim")
 def test_ending_is_read_as_extension_of_its_format(extension: str, ending: str):
     assert usual_name(f"folder.pq/A.b.{ending.upper()}") == f"a.b.{extension}"
     assert media_type(f"a.{ending}") != "application/octet-stream"
-    for endings in (WHOLE["files"], REPLACED):
+    for endings in (SINGLE_DATASETS["files"], REPLACED):
         assert ending.count(".") or (f".{extension}" in endings) <= (f".{ending}" in endings)
 
 

@@ -213,7 +213,7 @@ def test_page_enters_no_folder_after_its_last_row(root, counted):
     with opened(workspaces, folder) as top:
         first = page(top, Query(folder, limit=5))
     assert counted["scandir"] <= 4
-    assert [str(row.found.relative) for row in first.rows] == ["d000", "d000/a", "d000/b", "d001", "d001/a"]
+    assert [str(row.entry.relative) for row in first.rows] == ["d000", "d000/a", "d000/b", "d001", "d001/a"]
     counted.clear()
     with opened(workspaces, folder) as top:
         last = page(top, Query(folder, limit=MAX_ROWS), first.cursor)

@@ -31,12 +31,12 @@ def one_page(
 
 
 def names(shown: ListingPage) -> list[str]:
-    return [str(row.found.relative) for row in shown.rows]
+    return [str(row.entry.relative) for row in shown.rows]
 
 
 def test_dataset_is_one_row_with_all_its_files(root):
     write(root, DATA)
-    rows = {str(row.found.relative): row for row in one_page(root).rows}
+    rows = {str(row.entry.relative): row for row in one_page(root).rows}
     assert list(rows) == ["a.tif", "b", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked"]
     assert (rows["a.tif"].companions, rows["a.tif"].bytes) == (("a.tfw", "a.tif.aux.xml"), 9)
     roads = rows["b/roads.shp"]

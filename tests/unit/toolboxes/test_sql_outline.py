@@ -62,6 +62,22 @@ def test_joins_sums_and_groups_are_in_the_outline() -> None:
     assert [one["from"] for one in found["selects"]] == ["a LEFT JOIN b ON a.k = b.k , w", "c"]
 
 
+def test_lists_of_numbers_differ_from_data_tables() -> None:
+    for text, expected in (
+        (
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION SELECT i + 1 FROM n LIMIT 9) SELECT * FROM p, n AS m",
+            ["m", "n"],
+        ),
+        ("WITH n AS (SELECT 1 AS i), d AS (SELECT i * 2 AS j FROM n) SELECT * FROM p, d", ["d", "n"]),
+        ("SELECT * FROM p, (SELECT 1 AS i) n, (VALUES (1), (2)) v", ["n", "v"]),
+        ("WITH q AS (SELECT * FROM p), n AS (SELECT * FROM q) SELECT * FROM p, n", []),
+        ("SELECT * FROM p, (SELECT (SELECT count(*) FROM q) AS i) n", []),
+    ):
+        found = outline_of(text)
+        assert found is not None
+        assert found["generated"] == expected
+
+
 def test_condition_on_a_select_term_can_be_counted() -> None:
     found = outline_of(
         "SELECT k, 2 * v AS w, count(*) AS n, k AS j FROM t WHERE w > 1 AND j = 2 AND t.w < 5 GROUP BY k HAVING n > 3"

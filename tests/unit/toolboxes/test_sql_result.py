@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, LayerSchema
-from gdal_mcp.toolboxes.gdal.preflight.sql.result import layer_made, missing_columns
+from gdal_mcp.toolboxes.gdal.preflight.sql.result import missing_columns, output_layer
 
 PLACES = {"EPSG:4326": CrsExtent(degrees=True), "?EPSG:3857": CrsExtent(degrees=False)}
 PLOTS = DatasetFacts(
@@ -62,7 +62,7 @@ MADE = [
 
 @pytest.mark.parametrize(("sql", "fields", "geometry", "crs", "has_crs"), MADE)
 def test_result_layer_is_known_where_tables_are(sql, fields, geometry, crs, has_crs):
-    made = layer_made(sql, TABLES, geometries="geom")
+    made = output_layer(sql, TABLES, geometries="geom")
     assert (made.schema and made.schema.fields, made.geometry, made.crs, made.has_crs) == (
         fields,
         geometry,
@@ -73,7 +73,7 @@ def test_result_layer_is_known_where_tables_are(sql, fields, geometry, crs, has_
 
 def test_row_count_and_extent_follow_preserved_rows():
     def of(sql):
-        made = layer_made(sql, TABLES, geometries="geom")
+        made = output_layer(sql, TABLES, geometries="geom")
         return made.features, made.extent
 
     assert of("SELECT id, geom FROM plots") == (16, PLOTS.extent)
@@ -86,7 +86,7 @@ def test_row_count_and_extent_follow_preserved_rows():
 
 def test_units_of_new_crs_come_from_a_container():
     def degrees(code):
-        return layer_made(
+        return output_layer(
             f"SELECT ST_Transform(geom, {code}) AS g FROM plots", TABLES, geometries="geom"
         ).degrees
 
@@ -124,6 +124,6 @@ def test_column_is_missing_only_if_all_tables_lack(sql, missing):
 
 
 def test_geometry_outside_queries_has_its_table_name():
-    assert layer_made("SELECT shape FROM plots", TABLES).geometry == "Polygon"
-    assert layer_made("SELECT geometry FROM wells", TABLES).geometry == "Point"
+    assert output_layer("SELECT shape FROM plots", TABLES).geometry == "Polygon"
+    assert output_layer("SELECT geometry FROM wells", TABLES).geometry == "Point"
     assert list(missing_columns("SELECT geom FROM plots", TABLES)) == ["geom"]

@@ -180,7 +180,9 @@ class Maker:
             if labels is not None:
                 scene.points = labels.points
             rows = moving.run(self._job["steps"], self._transforms, scene, seed)
-            chip = Chip(name, window, copy, seed, scene, *rows, labels.cut(scene) if labels else [], "", "")
+            chip = Chip(
+                name, window, copy, seed, scene, *rows, labels.features(scene) if labels else [], "", ""
+            )
             yield self.written(chip)
 
     def written(self, chip):

@@ -115,12 +115,12 @@ def turned(old, new):
     return ""
 
 
-def angle(one, other):
+def angle(first, other):
     """The rotation of an image in degrees, with the library's sign; None without enough matching points."""
-    if 1 in (*one.shape[:2], *other.shape[:2]):  # OpenCV would halve it to nothing
+    if 1 in (*first.shape[:2], *other.shape[:2]):  # OpenCV would halve it to nothing
         return None
     finder = cv2.ORB_create(FEATURES)
-    (places, words), (to, moved) = (finder.detectAndCompute((grey(image) * 255).astype(np.uint8), None) for image in (one, other))  # fmt: skip
+    (places, words), (to, moved) = (finder.detectAndCompute((grey(image) * 255).astype(np.uint8), None) for image in (first, other))  # fmt: skip
     if words is None or moved is None or min(len(places), len(to)) < ENOUGH:
         return None
     pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(words, moved)

@@ -19,9 +19,10 @@ SEEDS = 1 << 32
 # types that it cannot move, and one that holds their values
 BY_OPENCV = dict.fromkeys(("i4", "u4"), np.float64)
 WINDOWED = ("crop_coords", "crop_params")  # keys of drawn values: a window was cut out
-WHOLE = 1e-3  # share of a pixel that may come from outside
+MAX_OUTSIDE = 1e-3  # share of a pixel that may come from outside
 MAX_DRAWN = 16  # numbers of one drawn value that are reported
-GIVEN = ("shape", "interpolation", "fill", "fill_mask")  # part of the drawn values, although it was not drawn
+# part of the drawn values, although it was not drawn
+NOT_DRAWN = ("shape", "interpolation", "fill", "fill_mask")
 
 
 class Skipped(Exception):
@@ -64,7 +65,7 @@ def run(steps, transforms, scene, seed, watch=None):
             skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
             continue
         # as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed reproduces the rest
-        drawn = {name: plain(value) for name, value in transform.params.items() if name not in GIVEN}
+        drawn = {name: plain(value) for name, value in transform.params.items() if name not in NOT_DRAWN}
         row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - started}
         applied.append(row)
         if watch is not None:
@@ -72,9 +73,9 @@ def run(steps, transforms, scene, seed, watch=None):
     return applied, skipped
 
 
-def apply(step, made, scene, seed):
+def apply(step, transform, scene, seed):
     """Applies a step. False if it was skipped at random. The scene is unchanged if this raises."""
-    made.set_random_seed(seed)
+    transform.set_random_seed(seed)
     old = scene.raster
     if step["bands"] == "rgb" and old.pixels.shape[2] != 3:
         raise Skipped("it is for images of three bands")
@@ -82,50 +83,50 @@ def apply(step, made, scene, seed):
     moves = step["georeference"] != "kept"
     plain = moves or old.pixels.dtype == np.uint8
     sent = movable(old.pixels) if moves else old.pixels if plain else scaled(old.pixels, old.range)
-    done = made(image=sent)["image"]
-    if not made.params and made.p < 1:
+    done = transform(image=sent)["image"]
+    if not transform.params and transform.p < 1:
         return False
     new.pixels = (
         layered(done).astype(old.pixels.dtype, copy=False)
         if plain
         else unscaled(layered(done), old.range, old.pixels.dtype)
     )
-    masks = [layer(made, mask) for mask in scene.masks]
+    masks = [layer(transform, mask) for mask in scene.masks]
     if not moves:
         scene.raster, scene.masks = new, masks
         return True
-    new.alpha = None if old.alpha is None else layer(made, old.alpha)
-    new.invalid = None if old.invalid is None else layered(layer(made, old.invalid))
+    new.alpha = None if old.alpha is None else layer(transform, old.alpha)
+    new.invalid = None if old.invalid is None else layered(layer(transform, old.invalid))
     if step["georeference"] == "exact":
-        matrix = matrix_of(made, old.size, new.size)
+        matrix = matrix_of(transform, old.size, new.size)
         points = moved(scene.points, matrix)
         scene.matrix = matrix @ scene.matrix
         if new.place is not None:
             new.place = placed(new.place, matrix)
     else:
-        points = warped(made, scene.points)
+        points = warped(transform, scene.points)
         scene.exact, new.place, new.crs = False, None, None
-    gaps(made, new, old)
+    gaps(transform, new, old)
     scene.raster, scene.masks, scene.points = new, masks, points
     return True
 
 
-def gaps(made, new, old):
+def gaps(transform, new, old):
     """Marks pixels from outside the old image, or mixed with them, as nodata, if the raster has a nodata value."""
     if old.nodata is None and old.invalid is None:
         return
-    coverage = made.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **made.params)
-    outside = np.abs(layered(coverage) - 1) > WHOLE
+    coverage = transform.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **transform.params)
+    outside = np.abs(layered(coverage) - 1) > MAX_OUTSIDE
     if outside.any():
         outside = np.repeat(outside, new.pixels.shape[2], 2).astype(np.uint8)
         new.invalid = outside if new.invalid is None else new.invalid | outside
 
 
-def layer(made, values):
+def layer(transform, values):
     """A mask, moved by the transform's last random values; unchanged if the transform moves no masks."""
-    if "mask" not in made.targets:
+    if "mask" not in transform.targets:
         return values
-    return made.apply_to_mask(movable(values), **made.params).astype(values.dtype, copy=False)
+    return transform.apply_to_mask(movable(values), **transform.params).astype(values.dtype, copy=False)
 
 
 def movable(pixels):
@@ -137,17 +138,17 @@ def layered(pixels):
     return pixels if pixels.ndim == 3 else pixels[:, :, None]
 
 
-def matrix_of(made, old, new):
+def matrix_of(transform, old, new):
     """The matrix of a flip, a turn, a window, a margin or a new size, for the corners of pixels.
 
     The library counts from the middle of pixels where it flips, and from their corners where it scales.
     """
-    drawn, (width, height) = made.params, old
+    drawn, (width, height) = transform.params, old
     if "pad_left" in drawn:
         return np.array([[1, 0, drawn["pad_left"]], [0, 1, drawn["pad_top"]], [0, 0, 1]], float)
     probes = np.zeros((3, 5))
     probes[1, 0], probes[2, 1] = width, height
-    corners = np.asarray(made.apply_to_keypoints(probes, **drawn), float)[:, :2]
+    corners = np.asarray(transform.apply_to_keypoints(probes, **drawn), float)[:, :2]
     if len(corners) != 3:
         raise Skipped("it repeats the image beyond its edges, which has no one place")
     linear = np.column_stack([(corners[1] - corners[0]) / width, (corners[2] - corners[0]) / height])
@@ -171,13 +172,13 @@ def moved(points, matrix):
     return points @ matrix[:2, :2].T + matrix[:2, 2]
 
 
-def warped(made, points):
+def warped(transform, points):
     """The moved points for any kind of transform, by the library's own keypoints, which are at the centre of pixels."""
     if not len(points):
         return points
     rows = np.zeros((len(points), 5))
     rows[:, :2] = points - 0.5
-    return np.asarray(made.apply_to_keypoints(rows, **made.params), float)[:, :2] + 0.5
+    return np.asarray(transform.apply_to_keypoints(rows, **transform.params), float)[:, :2] + 0.5
 
 
 def plain(value):

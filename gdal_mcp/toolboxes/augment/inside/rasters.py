@@ -77,7 +77,7 @@ class RasterReader:
         self._alpha = len(bands) > 1 and bands[-1].GetColorInterpretation() == gdal.GCI_AlphaBand
         if self._alpha:
             bands.pop()
-        nodata = tuple(held(band.GetNoDataValue(), self._kind) for band in bands)
+        nodata = tuple(valid_nodata(band.GetNoDataValue(), self._kind) for band in bands)
         self._nodata = None if nodata == (None,) * len(bands) else nodata
         without_mask = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
         self._masks = {
@@ -144,7 +144,7 @@ def filled(pixels, invalid):
     return filled_pixels
 
 
-def held(nodata, kind):
+def valid_nodata(nodata, kind):
     """The nodata value of a band. None if no pixel of its type can have it, such as -9999 in bytes."""
     if nodata is None or np.dtype(kind).kind not in "iu":
         return nodata
@@ -189,17 +189,17 @@ def write(raster, path, driver="GTiff"):
         raise RuntimeError(f"{os.path.basename(path)} could not be written")
 
 
-def annotate(made, raster):
+def annotate(dataset, raster):
     if raster.place is not None:
-        made.SetGeoTransform(raster.place)
+        dataset.SetGeoTransform(raster.place)
     if raster.crs is not None:
-        made.SetSpatialRef(raster.crs)
+        dataset.SetSpatialRef(raster.crs)
     for number, mark in enumerate(raster.nodata or ()):
         if mark is not None:
-            made.GetRasterBand(number + 1).SetNoDataValue(mark)
+            dataset.GetRasterBand(number + 1).SetNoDataValue(mark)
     for number, name in enumerate(raster.names):
         if name:
-            made.GetRasterBand(number + 1).SetDescription(name)
+            dataset.GetRasterBand(number + 1).SetDescription(name)
 
 
 def shown(raster):

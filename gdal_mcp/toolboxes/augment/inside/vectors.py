@@ -17,7 +17,7 @@ class Labels:
         self._features, self.fields, self.written = features, definition, 0
         self.points = np.concatenate([np.zeros((0, 2)), *(points_of(geometry) for geometry, _ in features)])
 
-    def cut(self, scene):
+    def features(self, scene):
         """The features in pixels as they are now, cut off at the image's edges."""
         frame, there = rectangle(0, 0, *scene.raster.size), iter(scene.points.tolist())
         moved = [(placed(geometry, there), values) for geometry, values in self._features]
@@ -25,7 +25,7 @@ class Labels:
 
     def write(self, path, scene):
         """In the image's CRS, or in pixels from its upper left corner where it has lost its place."""
-        features = self.cut(scene)
+        features = self.features(scene)
         place = scene.raster.place
         if place is not None:
             features = [(mapped(geometry, place), values) for geometry, values in features]

@@ -11,7 +11,17 @@ from typing import Annotated, Any, Final, get_args
 from pydantic import Field
 
 from gdal_mcp.toolboxes.gdal.answers import read
-from gdal_mcp.toolboxes.gdal.answers.words import Count, Flag, Label, Number, Real, at_most, kept, many, shape
+from gdal_mcp.toolboxes.gdal.answers.words import (
+    Count,
+    Flag,
+    Label,
+    Number,
+    Real,
+    at_most,
+    many,
+    shape,
+    valid_parts,
+)
 
 MOST_CHECKS: Final = 50
 # key: the code, or another name if one code has several messages. `verdict` is "unknown" if something could not be
@@ -49,5 +59,5 @@ def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
     for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
         code = row.get("code") if isinstance(row, dict) else None
         if isinstance(code, str) and code in CHECKS:
-            known_checks.append({**CHECKS[code], **kept(_NUMBERS, row)})
+            known_checks.append({**CHECKS[code], **valid_parts(_NUMBERS, row)})
     return tuple(known_checks)

@@ -29,10 +29,10 @@ from gdal_mcp.toolboxes.gdal.answers.words import (
     Real,
     Shape,
     field_type,
-    kept,
     many,
     otherwise,
     shape,
+    valid_parts,
 )
 from gdal_mcp.toolboxes.toolbox import Described
 from gdal_mcp.toolboxes.untrusted import clean_text
@@ -82,7 +82,7 @@ def value_range(facts: Mapping[str, Any]) -> list[float] | None:
 
 def facts(value: Any) -> Mapping[str, Any]:
     """The valid facts in the description of an output or an input."""
-    return kept(_FACTS, value)
+    return valid_parts(_FACTS, value)
 
 
 def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -119,14 +119,14 @@ def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def names(value: Any) -> Mapping[str, Any]:
     """The cleaned names in a description, without parts that have no text."""
-    return {key: text for key, text in kept(_NAMES, value).items() if _says_something(text)}
+    return {key: text for key, text in valid_parts(_NAMES, value).items() if _has_text(text)}
 
 
-def _says_something(value: Any) -> bool:
+def _has_text(value: Any) -> bool:
     if isinstance(value, list):
-        return any(_says_something(part) for part in value)
+        return any(_has_text(part) for part in value)
     if isinstance(value, dict):
-        return any(_says_something(part) for part in value.values())
+        return any(_has_text(part) for part in value.values())
     return bool(value)
 
 

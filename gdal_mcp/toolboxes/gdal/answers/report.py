@@ -38,7 +38,7 @@ _KEYS: Final = frozenset(
 # keys of a dataset that are left out: they repeat the call's arguments or a fact, or are documents of a CRS
 _REPEATED: Final = frozenset({"description", "driverLongName", "files", "stac", "cornerCoordinates"})
 _PARTS: Final = "SUBDATASETS"  # metadata domain with names that a caller can pass in other calls
-_KEPT_PARTS: Final = (200, 1000)  # items, and characters of each
+_MAX_PARTS: Final = (200, 1000)  # items, and characters of each
 _TWICE: Final = frozenset({"full_name", "datatype", "dimension_size", "block_size", "indexing_variable"})
 _SYSTEMS: Final = frozenset({"coordinateSystem", "srs"})
 _KEYED_BY_NAME: Final = frozenset({"arrays", "groups"})
@@ -126,12 +126,12 @@ def summary(answer: CallAnswer) -> Mapping[str, Any]:
     """
     report = answer.parsed
     if not isinstance(report, dict):
-        return whole(answer)
+        return full_report(answer)
     systems: dict[str, str] = {}
     rest = {key: value for key, value in report.items() if key not in _REPEATED}
     metadata = rest.get("metadata")
     parts = None
-    if isinstance(metadata, dict) and (parts := truncate(metadata.get(_PARTS), _KEPT_PARTS)):
+    if isinstance(metadata, dict) and (parts := truncate(metadata.get(_PARTS), _MAX_PARTS)):
         rest["metadata"] = {key: value for key, value in metadata.items() if key != _PARTS}
     texts = _texts(rest, systems)
     names = [name for name in ("layers", "arrays", "groups", "dimensions") if name in texts]
@@ -153,7 +153,7 @@ def _brief(names: Any) -> Any:
     return names
 
 
-def whole(answer: CallAnswer) -> Mapping[str, Any]:
+def full_report(answer: CallAnswer) -> Mapping[str, Any]:
     """The facts of a report, and the whole report under `untrusted`."""
     printed = {"text": answer.printed} if answer.parsed is None else {"report": answer.parsed}
     return {**facts_of_report(answer.parsed), UNTRUSTED: printed}
@@ -276,7 +276,7 @@ def _fact(key: str, value: Any, depth: int) -> Any:
                 "code": _code_of(wkt),
                 **({"kind": _KINDS[kind[1]]} if kind else {}),
                 **_unit(wkt),
-                **words.kept(_EPOCH, value),
+                **words.valid_parts(_EPOCH, value),
             }
         if key not in _KEYED_BY_NAME:
             return _facts(value, depth)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
 
-from gdal_mcp.toolboxes.gdal.answers.words import Box, CrsCode, Flag, Number, kept, many, shape
+from gdal_mcp.toolboxes.gdal.answers.words import Box, CrsCode, Flag, Number, many, shape, valid_parts
 from gdal_mcp.toolboxes.untrusted import clean_text
 
 _NAME_CHARACTERS: Final = 300
@@ -24,7 +24,7 @@ _OPERATION: Final = shape(
     share=Number,
     area=Box,
 )
-_SAID: Final = shape(
+_CHANGE: Final = shape(
     **{"from": CrsCode, "to": CrsCode},
     operations=many(_OPERATION, 3),
     ballpark=Flag,
@@ -40,11 +40,11 @@ _SAID: Final = shape(
 
 def known(value: Any) -> Mapping[str, Any] | None:
     """A valid change of CRS from a container's report; None if the value is not one."""
-    change = kept(_SAID, value)
+    change = valid_parts(_CHANGE, value)
     return change if any(change.get("operations") or ()) else None
 
 
-def told(change: Mapping[str, Any]) -> list[dict[str, Any]]:
+def operation_rows(change: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row for each operation. `accuracy` is in metres, None if PROJ does not know it."""
     better = change.get("better") or {}
     rows = []

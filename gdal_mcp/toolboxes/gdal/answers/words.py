@@ -120,7 +120,7 @@ def otherwise(fallback: Any) -> WrapValidator:
     return WrapValidator(validated)
 
 
-def kept(model: Any, value: Any) -> Mapping[str, Any]:
+def valid_parts(model: Any, value: Any) -> Mapping[str, Any]:
     """The valid parts of an object; empty if the value is not an object."""
     try:
         parts: Mapping[str, Any] = adapter(model).validate_python(value)

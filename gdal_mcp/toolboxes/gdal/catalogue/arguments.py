@@ -52,7 +52,7 @@ class ArgumentTexts:
 
 
 # arguments of other algorithms that are often given, with the algorithm that has them
-_ELSEWHERE: Final = {
+_ARGUMENTS_OF_OTHERS: Final = {
     **dict.fromkeys(
         ("output-data-type", "ot", "data-type", "dtype"), "`raster set-type` changes the data type."
     ),
@@ -85,11 +85,11 @@ def find_argument(algorithm: Algorithm, name: str) -> Argument:
         shown = [long_name for long_name, candidate in algorithm.long_names.items() if not candidate.hidden]
         # `layer` for `input-layer`, or a typing error; less similar names mean something else
         near = [long_name for long_name in shown if name in long_name.split("-")][:3]
-        if not near and name not in _ELSEWHERE:
+        if not near and name not in _ARGUMENTS_OF_OTHERS:
             near = get_close_matches(name, shown, 1, 0.75)
         meant = " or ".join(f"--{long_name}" for long_name in near)
         hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
-        hint = f"{_ELSEWHERE.get(name, '')} {hint}".strip()
+        hint = f"{_ARGUMENTS_OF_OTHERS.get(name, '')} {hint}".strip()
         raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
     return argument
 
@@ -169,14 +169,14 @@ def _matrices(values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def refuse_excess(given: ArgumentTexts) -> None:
+def refuse_excess(texts: ArgumentTexts) -> None:
     """Raises ArgumentRefused if there are more or longer texts than a command line may have."""
-    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in given.values]
+    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts.values]
     if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
-        raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
-    if any("\0" in text for text in given.values) or any(size > ELEMENT_BYTES for size in sizes):
+        raise ArgumentRefused(f"--{texts.name} has too many values.", f"The most are {MAX_VALUES}.")
+    if any("\0" in text for text in texts.values) or any(size > ELEMENT_BYTES for size in sizes):
         raise ArgumentRefused(
-            f"a value of --{given.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+            f"a value of --{texts.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
         )
 
 

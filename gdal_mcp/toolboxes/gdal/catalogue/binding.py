@@ -88,7 +88,7 @@ def bind_either(
     refusals: list[ArgumentRefused] = []
     for algorithm in algorithms:
         try:
-            passed = [*_given(algorithm, arguments, words).values()]
+            passed = [*_texts_by_name(algorithm, arguments, words).values()]
             for texts in passed:
                 _refuse_owned(texts.argument)
             return _bind(algorithm, passed, context)
@@ -104,7 +104,7 @@ def bind(
 
     null, and false for a switch that is off by default, are the same as omitting the argument.
     """
-    passed = _given(algorithm, arguments, words)
+    passed = _texts_by_name(algorithm, arguments, words)
     names = passed.keys() | context.taken
     missing = [
         argument.name for argument in algorithm.arguments if argument.required and argument.name not in names
@@ -130,7 +130,7 @@ def bind(
     return bound
 
 
-def _given(
+def _texts_by_name(
     algorithm: Algorithm, arguments: Mapping[str, Any], words: Sequence[str]
 ) -> dict[str, ArgumentTexts]:
     """The client's arguments by canonical name, in the client's order. Raises ArgumentRefused."""

@@ -184,10 +184,10 @@ def described(handle: Any, place: str, usage: Entry, hidden: list[str]) -> Entry
         ],
     }
     kind = TYPES[handle.GetType()]
-    return {"name": handle.GetName(), "type": kind, **kept(usage), **shown(added)}
+    return {"name": handle.GetName(), "type": kind, **without_assumed(usage), **shown(added)}
 
 
-def kept(usage: Entry) -> Entry:
+def without_assumed(usage: Entry) -> Entry:
     return {key: value for key, value in usage.items() if key not in ASSUMED or value != ASSUMED[key]}
 
 
@@ -280,7 +280,9 @@ def step_arguments(head: Entry, usage: Entry, known: dict[str, Entry]) -> list[E
     if not visible:  # a sub-step of a group
         return [in_step(known[name], known[name], how[name]) for name in known if name in how]
     order = [*(name for name in known if name in visible), *(name for name in visible if name not in known)]
-    facts = {name: {**kept(argument), "place": place} for name, (place, argument) in visible.items()}
+    facts = {
+        name: {**without_assumed(argument), "place": place} for name, (place, argument) in visible.items()
+    }
     return [in_step(facts[name], known.get(name, {}), how.get(name)) for name in order]
 
 
@@ -337,17 +339,17 @@ def written(help_text: str) -> dict[str, Entry]:
     return options
 
 
-def driver(found: Any) -> Entry:
-    metadata = found.GetMetadata()
+def driver(gdal_driver: Any) -> Entry:
+    metadata = gdal_driver.GetMetadata()
     entry = {
-        "name": found.ShortName,
-        "long_name": shortened(found.LongName),
+        "name": gdal_driver.ShortName,
+        "long_name": shortened(gdal_driver.LongName),
         "extensions": metadata.get("DMD_EXTENSIONS", metadata.get("DMD_EXTENSION", "")).lower().split(),
         "capabilities": [name for name, key in CAPABILITIES.items() if metadata.get(key) == "YES"],
         "prefix": metadata.get("DMD_CONNECTION_PREFIX", ""),
     }
     for scope, key in OPTION_LISTS.items():
-        entry[scope] = option_list(found.GetMetadataItem(key))
+        entry[scope] = option_list(gdal_driver.GetMetadataItem(key))
     return {key: value for key, value in entry.items() if value}
 
 

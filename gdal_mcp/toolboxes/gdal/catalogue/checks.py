@@ -56,11 +56,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentContext:
-    """One argument and the whole call: `given` has the values of every argument by name."""
+    """One argument and the whole call: `values` has the values of every argument by name."""
 
     context: Context
     algorithm: Algorithm
-    given: Mapping[str, tuple[str, ...]]
+    values: Mapping[str, tuple[str, ...]]
     argument: Argument
 
     @property
@@ -79,13 +79,13 @@ class ArgumentContext:
     @property
     def input_drivers(self) -> tuple[str, ...]:
         """The drivers that the input format names; empty means any."""
-        named = self.given.get("input-format", ())
+        named = self.values.get("input-format", ())
         return tuple(input_format(self.context.catalogue, name, self.kind) for name in named)
 
     @property
     def output_drivers(self) -> tuple[str, ...]:
         """The drivers that may write the output, by its format or else its file name; empty means unknown."""
-        argument, named = self.algorithm.long_names.get("output-format"), self.given.get("output-format")
+        argument, named = self.algorithm.long_names.get("output-format"), self.values.get("output-format")
         chosen = named[0] if named else argument and argument.usage.get("default")
         if argument is not None and isinstance(chosen, str):
             # in other algorithms, an argument of this name chooses between json and text
@@ -98,7 +98,7 @@ class ArgumentContext:
             for argument in self.algorithm.arguments
             if argument.role is role
         )
-        texts = (self.given[output.name][0] for output in outputs if self.given.get(output.name))
+        texts = (self.values[output.name][0] for output in outputs if self.values.get(output.name))
         return drivers_for(self.context.catalogue, next(texts, self.context.output_name), self.kind)
 
     def option(self, scope: Scope, drivers: tuple[str, ...], text: str) -> str:
@@ -245,21 +245,21 @@ _CHANGES_OUTPUT: Final = frozenset({"append", "update", "upsert", "overwrite-lay
 
 
 def refuse_absent_output(
-    context: Context, algorithm: Algorithm, given: Mapping[str, tuple[str, ...]]
+    context: Context, algorithm: Algorithm, values: Mapping[str, tuple[str, ...]]
 ) -> None:
     """Raises ArgumentRefused if only the output's name determines its format, and the image cannot write it."""
-    if "output-format" not in algorithm.long_names or given.get("output-format"):
+    if "output-format" not in algorithm.long_names or values.get("output-format"):
         return
     outputs = [
         argument.name
         for argument in algorithm.arguments
         if argument.role is Role.OUTPUT and argument.dataset_kinds
     ]
-    named = [text for name in outputs for text in given.get(name, ())]
+    named = [text for name in outputs for text in values.get(name, ())]
     for text in (context.output_name, *named):
         refuse_absent(context.catalogue, text)
     has_default = "default" in algorithm.long_names["output-format"].usage
-    if outputs and not has_default and not _CHANGES_OUTPUT & given.keys():
+    if outputs and not has_default and not _CHANGES_OUTPUT & values.keys():
         for text in named or [context.output_name]:
             refuse_unknown_extension(context.catalogue, text)
 

@@ -157,7 +157,7 @@ class _AlgorithmReader:
             for path, entries in tables.items()
             for name, entry in entries.items()
         }
-        self._made: dict[tuple[int, str], Argument] = {}
+        self._arguments: dict[tuple[int, str], Argument] = {}
         self.missing: list[str] = []
 
     def algorithm(self, entry: dict[str, Any], like: Algorithm | None = None) -> Algorithm:
@@ -202,11 +202,11 @@ class _AlgorithmReader:
             self.missing.append(f"{path} {entry['name']} ({entry['type']})")
             return None
         key = (id(rule), repr(entry))
-        if key not in self._made:
+        if key not in self._arguments:
             fields = {**entry, "rule": rule, "usage": MappingProxyType(entry)}
-            self._made[key] = _read_as(Argument, fields)
-            _refuse_open(path, self._made[key])
-        return self._made[key]
+            self._arguments[key] = _read_as(Argument, fields)
+            _refuse_open(path, self._arguments[key])
+        return self._arguments[key]
 
 
 def _refuse_open(path: str, argument: Argument) -> None:

@@ -40,11 +40,11 @@ def literals() -> Mapping[str, tuple[str, ...]]:
     }
 
 
-def unrecognised(found: Any) -> Mapping[str, tuple[str, ...]]:
+def unrecognised(known: Any) -> Mapping[str, tuple[str, ...]]:
     """The texts of each code that an image's libraries do not have; empty if they were not searched."""
-    if found is None:
+    if known is None:
         return {}
-    absent = {code: tuple(text for text in texts if text not in found) for code, texts in literals().items()}
+    absent = {code: tuple(text for text in texts if text not in known) for code, texts in literals().items()}
     return {code: texts for code, texts in absent.items() if texts}
 
 

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, Names
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import SINGLE_DATASETS, Names
 from gdal_mcp.toolboxes.untrusted import clean_text, shown_text
 from sandbox.browse import EntryKind, Folder, FolderEntry, SkipReason
 from sandbox.workspace import WorkspacePath
@@ -48,15 +48,15 @@ class Query:
 class ListedDataset:
     """A dataset, another file, a folder or a link. `bytes` includes the companions; None for a folder."""
 
-    found: FolderEntry
+    entry: FolderEntry
     companions: tuple[str, ...] = ()
     bytes: int | None = None
     is_dataset: bool = False  # a folder that is one dataset by its name or contents
 
     @property
     def addressable(self) -> bool:
-        path = str(self.found.relative)
-        return path == self.found.shown and path == shown_text(path)
+        path = str(self.entry.relative)
+        return path == self.entry.shown and path == shown_text(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class ListingPage:
     @property
     def to_identify(self) -> tuple[WorkspacePath, ...]:
         """The paths for GDAL to identify, see `as_json`, without those that contain a comma: GDAL would split them."""
-        fit = (row for row in self.rows if row.found.kind is EntryKind.FILE or row.is_dataset)
-        paths = (row.found.located for row in fit if row.addressable)
+        fit = (row for row in self.rows if row.entry.kind is EntryKind.FILE or row.is_dataset)
+        paths = (row.entry.located for row in fit if row.addressable)
         return tuple(path for path in paths if "," not in str(path))
 
 
@@ -88,20 +88,20 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> ListingPage:
     last = None
     if len(some) > query.limit:
         some.pop()
-        last = base64.urlsafe_b64encode(_signature(query) + os.fsencode(some[-1].found.relative)).decode()
+        last = base64.urlsafe_b64encode(_signature(query) + os.fsencode(some[-1].entry.relative)).decode()
     return ListingPage(tuple(some), last, reader.complete)
 
 
 def as_json(shown: ListingPage, report: Any = None) -> Mapping[str, Any]:
     """The page as JSON. `report` is GDAL's report on `to_identify`: the drivers by cleaned path."""
     drivers = report if isinstance(report, dict) else {}
-    entries = [_entry(row, drivers.get(clean_text(str(row.found.located)))) for row in shown.rows]
+    entries = [_entry(row, drivers.get(clean_text(str(row.entry.located)))) for row in shown.rows]
     more = {"next_cursor": shown.cursor} if shown.cursor else {}
     return {"entries": entries, **more, "complete": shown.complete}
 
 
 def _entry(row: ListedDataset, driver: Any) -> dict[str, Any]:
-    folder_entry = row.found
+    folder_entry = row.entry
     entry: dict[str, Any] = {
         "path": shown_text(f"{folder_entry.workspace.root}/{folder_entry.shown}"),
         "kind": folder_entry.kind,
@@ -157,7 +157,7 @@ class _ListingReader:
     def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[ListedDataset]:
         """A row for the folder unless an earlier page had it, and the rows below it unless the folder is one dataset."""
         folder_entry = folder.look(name) if after is None and self.query.matches(above, name) else None
-        if PurePosixPath(name).suffix.lower() in WHOLE["folders"]:
+        if PurePosixPath(name).suffix.lower() in SINGLE_DATASETS["folders"]:
             yield from (
                 [ListedDataset(folder_entry, is_dataset=folder_entry.kind is EntryKind.FOLDER)]
                 if folder_entry
@@ -165,7 +165,9 @@ class _ListingReader:
             )
             return
         with folder.enter(name) as inner:
-            is_dataset = isinstance(inner, Folder) and any(mark in inner.names for mark in WHOLE["marks"])
+            is_dataset = isinstance(inner, Folder) and any(
+                mark in inner.names for mark in SINGLE_DATASETS["marks"]
+            )
             if folder_entry is not None and inner is not SkipReason.GONE:
                 yield ListedDataset(folder_entry, is_dataset=is_dataset)
             if isinstance(inner, Folder) and not is_dataset:

@@ -22,23 +22,23 @@ from gdal_mcp.plan import Command, Draft, FileChanges, Output, OutputKind, Print
 from gdal_mcp.remote.address import is_address
 from gdal_mcp.toolboxes.gdal.datasets.names import invalid, parse, refused
 from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING, Paths
-from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED, WHOLE
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED, SINGLE_DATASETS
 from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.store import Transfer
 from sandbox.workspace import WorkspacePath, open_folder
 
-Given = Mapping[str, tuple[str, ...]]
+ArgumentValues = Mapping[str, tuple[str, ...]]
 _NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img contains the names of these files
 
 
-def plan_operation(path: str, given: Given, paths: Paths) -> Draft:
+def plan_operation(path: str, arguments: ArgumentValues, paths: Paths) -> Draft:
     """Plans one algorithm of `FILE_OPERATIONS` from arguments that are bound but not resolved. Raises ToolError."""
-    if path == "dataset copy" and any(map(is_address, given.get("source", ()))):
+    if path == "dataset copy" and any(map(is_address, arguments.get("source", ()))):
         raise invalid("only files of a workspace are copied so.", "Use fetch, or vsi copy for a single file.")
     try:
-        return _PLANNERS[path](given, paths)
+        return _PLANNERS[path](arguments, paths)
     except PathMissing as error:
         raise ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), "Check the name.") from error
     except PathRefused as error:
@@ -69,7 +69,7 @@ def check_identified(identified: tuple[WorkspacePath, ...], named: tuple[str, ..
 # --- datasets
 
 
-def _delete_datasets(arguments: Given, paths: Paths) -> Draft:
+def _delete_datasets(arguments: ArgumentValues, paths: Paths) -> Draft:
     mains = tuple(_dataset(text, paths) for text in arguments.get("filename", ()))
     if not mains:
         raise invalid("filename is needed.", "Name one dataset or more.")
@@ -78,7 +78,7 @@ def _delete_datasets(arguments: Given, paths: Paths) -> Draft:
     return _on_datasets(arguments, mains, gone, FileChanges(removes=gone))
 
 
-def _move_dataset(arguments: Given, paths: Paths, *, copies: bool) -> Draft:
+def _move_dataset(arguments: ArgumentValues, paths: Paths, *, copies: bool) -> Draft:
     """Copies or renames a dataset to a new name with the same extension.
 
     If a dataset exists at the destination, its files that are not replaced are removed.
@@ -89,7 +89,7 @@ def _move_dataset(arguments: Given, paths: Paths, *, copies: bool) -> Draft:
         _refuse_plain_folder(source)
     overwrite = arguments.get("overwrite") == ("true",)
     output = _destination(_one(arguments, "destination"), source, paths, overwrite=overwrite)
-    moves = _named_alike(source, output, paths)
+    moves = _moves_of(source, output, paths)
     targets = {transfer.target.relative: transfer.target for transfer in moves}
     stale = tuple(located for located in output.replaces if located.relative not in targets)
     if not copies:
@@ -105,7 +105,7 @@ def _move_dataset(arguments: Given, paths: Paths, *, copies: bool) -> Draft:
 
 
 def _on_datasets(
-    arguments: Given,
+    arguments: ArgumentValues,
     mains: tuple[WorkspacePath, ...],
     places: tuple[WorkspacePath, ...],
     changes: FileChanges,
@@ -139,10 +139,10 @@ def _refuse_plain_folder(located: WorkspacePath) -> None:
     GDAL identifies every folder with a shapefile as a dataset, and all other files in it would be moved or deleted
     too.
     """
-    if not located.is_folder or _ending(located) in WHOLE["folders"]:
+    if not located.is_folder or _ending(located) in SINGLE_DATASETS["folders"]:
         return
     with open_folder(located.workspace, located.relative) as folder, os.scandir(folder) as entries:
-        if any(entry.name in WHOLE["marks"] for entry in entries):
+        if any(entry.name in SINGLE_DATASETS["marks"] for entry in entries):
             return
     fix = "Name a dataset in it, or use the vsi tools."
     raise invalid(f"{located.name} is a folder of files, not one dataset.", fix)
@@ -162,7 +162,7 @@ def _destination(text: str, source: WorkspacePath, paths: Paths, *, overwrite: b
         )
     _refuse_nested(source, target)
     # under new names, the files might no longer be one dataset
-    if not source.is_folder and ending not in REPLACED and ending not in WHOLE["files"]:
+    if not source.is_folder and ending not in REPLACED and ending not in SINGLE_DATASETS["files"]:
         raise invalid(
             f"which files belong to a dataset of the kind of {source.name} is not known.",
             "Use vsi move or vsi copy for each of its files, or convert the dataset.",
@@ -181,7 +181,7 @@ def _destination(text: str, source: WorkspacePath, paths: Paths, *, overwrite: b
     return output
 
 
-def _named_alike(source: WorkspacePath, output: Output, paths: Paths) -> tuple[Transfer, ...]:
+def _moves_of(source: WorkspacePath, output: Output, paths: Paths) -> tuple[Transfer, ...]:
     """The new path of each file of a dataset; the part after the main file's name or stem is unchanged."""
     known = {located.name: located for located in output.replaces}
     old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
@@ -198,7 +198,7 @@ def _named_alike(source: WorkspacePath, output: Output, paths: Paths) -> tuple[T
 # --- files and folders
 
 
-def _delete_file(arguments: Given, paths: Paths) -> Draft:
+def _delete_file(arguments: ArgumentValues, paths: Paths) -> Draft:
     gone = _existing(_one(arguments, "filename"), paths)
     if gone.is_folder and arguments.get("recursive") != ("true",):
         with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
@@ -208,7 +208,7 @@ def _delete_file(arguments: Given, paths: Paths) -> Draft:
     return Draft(_list(gone), (gone,), files=FileChanges(removes=(gone,), listings=_listings((gone,))))
 
 
-def _move_file(arguments: Given, paths: Paths) -> Draft:
+def _move_file(arguments: ArgumentValues, paths: Paths) -> Draft:
     source = _existing(_one(arguments, "source"), paths)
     target = _inside(_one(arguments, "destination"), source, paths)
     _refuse_several((source, target))
@@ -216,7 +216,7 @@ def _move_file(arguments: Given, paths: Paths) -> Draft:
     return Draft(_list(source), (source,), files=files)
 
 
-def _copy_file(arguments: Given, paths: Paths) -> Draft:
+def _copy_file(arguments: ArgumentValues, paths: Paths) -> Draft:
     source = _tree(_one(arguments, "source"), paths)
     if source.is_folder and arguments.get("recursive") != ("true",):
         raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
@@ -228,7 +228,7 @@ def _copy_file(arguments: Given, paths: Paths) -> Draft:
     return Draft(Command("gdal", ("vsi", "copy", *recursive, *skipping, *ends)), (source,), (output,))
 
 
-def _sync(arguments: Given, paths: Paths) -> Draft:
+def _sync(arguments: ArgumentValues, paths: Paths) -> Draft:
     """Plans `vsi sync`.
 
     As in GDAL, a source that ends with a slash stands for its contents, otherwise for the folder itself.
@@ -258,7 +258,7 @@ def _sync(arguments: Given, paths: Paths) -> Draft:
     )
 
 
-_PLANNERS: Final[Mapping[str, Callable[[Given, Paths], Draft]]] = {
+_PLANNERS: Final[Mapping[str, Callable[[ArgumentValues, Paths], Draft]]] = {
     "dataset copy": partial(_move_dataset, copies=True),
     "dataset delete": _delete_datasets,
     "dataset rename": partial(_move_dataset, copies=False),
@@ -339,7 +339,7 @@ def _ending(located: WorkspacePath) -> str:
     return located.relative.suffix.lower()
 
 
-def _one(arguments: Given, name: str) -> str:
+def _one(arguments: ArgumentValues, name: str) -> str:
     values = arguments.get(name, ())
     if len(values) != 1:
         raise invalid(f"{name} is needed, once.", "Give it.")

@@ -14,7 +14,7 @@ from typing import Final
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import local
 from gdal_mcp.toolboxes.gdal.datasets.names import invalid, refused
-from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, read_with
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import SINGLE_DATASETS, read_with
 from sandbox.errors import PathRefused
 from sandbox.workspace import Identity, WorkspacePath, open_folder
 
@@ -54,8 +54,10 @@ def _dataset_of(named: WorkspacePath) -> WorkspacePath:
     above = [
         folder for folder in reversed(named.relative.parents) if folder.parts
     ]  # a workspace itself is not a dataset
-    folders = [folder for folder in above if folder.suffix.lower() in WHOLE["folders"]]
-    if not named.is_folder and (named.name in WHOLE["marks"] or named.relative.suffix.lower() == _COVERAGE):
+    folders = [folder for folder in above if folder.suffix.lower() in SINGLE_DATASETS["folders"]]
+    if not named.is_folder and (
+        named.name in SINGLE_DATASETS["marks"] or named.relative.suffix.lower() == _COVERAGE
+    ):
         folders += above[-1:]
     if not folders:
         return named

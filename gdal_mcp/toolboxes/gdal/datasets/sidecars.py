@@ -44,7 +44,9 @@ REPLACED = _by_main(_DATA["replaced"])  # endings after the stem, by the extensi
 _READ_APPENDED = APPENDED.union(_DATA["read"]["appended"].split())
 _READ_WITH_ANY = frozenset(_DATA["read"]["with_any"].split())
 _READ = _by_main(_DATA["read"]["with"])
-WHOLE: Final[Mapping[str, frozenset[str]]] = {  # how to recognise folders and files that are one dataset
+SINGLE_DATASETS: Final[
+    Mapping[str, frozenset[str]]
+] = {  # how to recognise folders and files that are one dataset
     name: with_usual(frozenset(endings.split())) for name, endings in _DATA["whole"].items()
 }
 _BARE = frozenset({".ers"})  # the pixels of x.ers are in the file x

@@ -118,7 +118,7 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
     known = read("effects.toml")
     removes = algorithm.path in known["removes"]
     in_place = any(argument.role is Role.UPDATE for argument in usable) or algorithm.path in known["updates"]
-    always_asked = removes or algorithm.path == "vsi sync"  # vsi sync may replace a whole folder
+    always_needs_approval = removes or algorithm.path == "vsi sync"  # vsi sync may replace a whole folder
     return {
         "reads": True,
         "creates": "always"
@@ -131,7 +131,7 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
         "updates": in_place and not removes,
         "removes": removes,
         "needs_approval": "always"
-        if always_asked
+        if always_needs_approval
         else "as the server is set"
         if outputs or in_place
         else "no",

@@ -96,7 +96,7 @@ class Index:
         self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - names of ours
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
-        meanings = self._meant(self._separated(words(query)[:MAX_WORDS]))
+        meanings = self._search_terms(self._separated(words(query)[:MAX_WORDS]))
         matches, phrases, named = self._matches(meanings), self._best_phrases(meanings), self._named(query)
         hits = [
             self._hit(
@@ -168,7 +168,7 @@ class Index:
     def _is_known(self, word: str) -> bool:
         return any(self._rows(query, word) for query in (_RANKED, _PHRASES, _SYNONYMS))
 
-    def _meant(self, typed: Sequence[str]) -> Meanings:
+    def _search_terms(self, typed: Sequence[str]) -> Meanings:
         """The words to search for, each with its weight and the typed word."""
         meanings: Meanings = {}
         for word in typed:

@@ -63,46 +63,46 @@ def raster(dataset: Any) -> dict[str, Any]:
     }
 
 
-def band(one: Any) -> dict[str, Any]:
-    colors = one.GetColorTable()
+def band(gdal_band: Any) -> dict[str, Any]:
+    colors = gdal_band.GetColorTable()
     return {
-        "type": gdal.GetDataTypeName(one.DataType),
-        "nodata": repr(one.GetNoDataValue()),
-        "color": gdal.GetColorInterpretationName(one.GetColorInterpretation()),
+        "type": gdal.GetDataTypeName(gdal_band.DataType),
+        "nodata": repr(gdal_band.GetNoDataValue()),
+        "color": gdal.GetColorInterpretationName(gdal_band.GetColorInterpretation()),
         "palette": [list(colors.GetColorEntry(i)) for i in range(colors.GetCount())] if colors else None,
-        "overviews": one.GetOverviewCount(),
-        "pixels": pixels(one),
+        "overviews": gdal_band.GetOverviewCount(),
+        "pixels": pixels(gdal_band),
         "mask": ""
-        if one.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA)
-        else pixels(one.GetMaskBand()),
+        if gdal_band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA)
+        else pixels(gdal_band.GetMaskBand()),
     }
 
 
-def pixels(one: Any) -> str:
+def pixels(gdal_band: Any) -> str:
     """The SHA-256 of the pixels, row by row from the top, in the machine's byte order."""
     total = hashlib.sha256()
-    width = one.XSize * gdal.GetDataTypeSizeBytes(one.DataType)
-    block = one.GetBlockSize()[1]
+    width = gdal_band.XSize * gdal.GetDataTypeSizeBytes(gdal_band.DataType)
+    block = gdal_band.GetBlockSize()[1]
     # whole blocks, so that no block is decoded twice
     rows = max(1, MAX_ROWS // max(width, 1) // block * block)
-    for top in range(0, one.YSize, rows):
-        total.update(one.ReadRaster(0, top, one.XSize, min(rows, one.YSize - top)))
+    for top in range(0, gdal_band.YSize, rows):
+        total.update(gdal_band.ReadRaster(0, top, gdal_band.XSize, min(rows, gdal_band.YSize - top)))
     return total.hexdigest()
 
 
-def layer(one: Any) -> dict[str, Any]:
-    definition = one.GetLayerDefn()
+def layer(gdal_layer: Any) -> dict[str, Any]:
+    definition = gdal_layer.GetLayerDefn()
     fields = [definition.GetFieldDefn(i) for i in range(definition.GetFieldCount())]
     shapes = [definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount())]
     count = values = geometries = 0
-    for feature in one:
+    for feature in gdal_layer:
         count += 1
         parts = [feature.GetGeomFieldRef(i) for i in range(len(shapes))]
         drawn = ["" if geometry is None else bytes(geometry.ExportToIsoWkb()).hex() for geometry in parts]
         geometries = (geometries + number(drawn)) % _WIDE
         values = (values + number([drawn, [value(feature, i) for i in range(len(fields))]])) % _WIDE
     return {
-        "name": one.GetName(),
+        "name": gdal_layer.GetName(),
         "fields": [[field.GetName(), field.GetTypeName(), field.GetSubType()] for field in fields],
         "geometry": [shape.GetType() for shape in shapes],
         "crs": [shape.GetSpatialRef().ExportToWkt() if shape.GetSpatialRef() else "" for shape in shapes],
@@ -135,14 +135,14 @@ def arrays(group: Any, path: str) -> Any:
         yield from arrays(group.OpenGroup(name), f"{path}/{name}")
 
 
-def array(one: Any) -> dict[str, Any]:
-    kind = one.GetDataType()
-    sizes = [dimension.GetSize() for dimension in one.GetDimensions()]
+def array(gdal_array: Any) -> dict[str, Any]:
+    kind = gdal_array.GetDataType()
+    sizes = [dimension.GetSize() for dimension in gdal_array.GetDimensions()]
     length = kind.GetSize()
     for size in sizes:
         length *= size
     if length > MAX_ARRAY:
         raise ValueError("too long")
-    data = one.Read()
+    data = gdal_array.Read()
     text = data if isinstance(data, bytes | bytearray) else json.dumps(data).encode()
     return {"type": kind.GetName(), "sizes": sizes, "data": hashlib.sha256(text).hexdigest()}

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
-from gdal_mcp.toolboxes.gdal.preflight.layers import geometry_made, schema_made
+from gdal_mcp.toolboxes.gdal.preflight.layers import output_geometry, output_schema
 from sandbox.template import Limits
 
 # findings with the same code and step that are listed separately; further ones only add their inputs to the last
-MOST_ALIKE: Final = 5
+MAX_SIMILAR: Final = 5
 MOST_NUMBERS: Final = 20  # inputs listed in one finding
 _SAME: Final = {
     "OGC:CRS84": "EPSG:4326",
@@ -188,7 +188,7 @@ class Finding:
 def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merges equal findings of several inputs into one that has the numbers of all of them.
 
-    After MOST_ALIKE findings of one code and step, further ones only add their inputs to the last.
+    After MAX_SIMILAR findings of one code and step, further ones only add their inputs to the last.
     """
     merged: dict[Hashable, Finding] = {}
     count: Counter[Hashable] = Counter()
@@ -196,7 +196,7 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     for finding in findings:
         group = finding.code, finding.step, finding.refuses, finding.verdict
         key: Hashable = (*group, finding.message)
-        if key not in merged and count[group] >= MOST_ALIKE:
+        if key not in merged and count[group] >= MAX_SIMILAR:
             key = last[group]
         if key not in merged:
             count[group] += 1
@@ -223,7 +223,7 @@ def forwarded_facts(call: AlgorithmCall) -> DatasetFacts | None:
     if facts is None or not call.algorithm.startswith("vector "):
         return None
     facts = replace(
-        facts, geometry=geometry_made(call, facts.geometry), schema=schema_made(call, facts.schema)
+        facts, geometry=output_geometry(call, facts.geometry), schema=output_schema(call, facts.schema)
     )
     if facts.geometry == "None":
         facts = replace(facts, crs=None, has_crs=False, degrees=None)

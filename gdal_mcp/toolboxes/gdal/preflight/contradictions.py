@@ -20,12 +20,12 @@ _KEEPS_DIMENSIONS: Final = frozenset({"GPKG", "FlatGeobuf", "Parquet"})
 _NO_GEOMETRY: Final = "None"
 
 
-def contradictions(predicted: DatasetFacts, made: DatasetFacts) -> Mapping[str, Pair]:
+def contradictions(predicted: DatasetFacts, reported: DatasetFacts) -> Mapping[str, Pair]:
     """The names of the facts that differ, each with the predicted and the actual value as text."""
-    if predicted.kind != made.kind:
-        return {"kind": (predicted.kind, made.kind)}
-    of_kind = _of_rasters if made.kind == "raster" else _of_layers
-    return dict((*_of_crs(predicted, made), *of_kind(predicted, made)))
+    if predicted.kind != reported.kind:
+        return {"kind": (predicted.kind, reported.kind)}
+    of_kind = _of_rasters if reported.kind == "raster" else _of_layers
+    return dict((*_of_crs(predicted, reported), *of_kind(predicted, reported)))
 
 
 def _of_crs(predicted: DatasetFacts, reported: DatasetFacts) -> Iterator[tuple[str, Pair]]:

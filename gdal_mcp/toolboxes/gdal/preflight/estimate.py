@@ -17,7 +17,7 @@ from gdal_mcp.toolboxes.gdal import data_of
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import ONE_BAND, SAME_BANDS
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
-from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, size_made
+from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, output_size
 from sandbox.template import Limits
 
 _NANO: Final = 1e-9
@@ -111,13 +111,13 @@ def estimate(call: AlgorithmCall) -> Estimate | None:
         return _content(call, cost)
     if call.updates or call.flag("update") or call.flag("append"):
         return None  # it is unknown how much an existing output grows
-    size = size_made(call, joins=cost.size == "all")
+    size = output_size(call, joins=cost.size == "all")
     if size is None and cost.size == "grid":
         size = Size(_GRID_SIDE, _GRID_SIDE)
     return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
 
 
-def raster_made(call: AlgorithmCall) -> DatasetFacts | None:
+def output_raster(call: AlgorithmCall) -> DatasetFacts | None:
     """The raster that a call would make; None if it cannot be predicted."""
     estimated = estimate(call)
     return estimated.output if estimated else None
@@ -306,9 +306,9 @@ def size_text(number: float) -> str:
     return f"{number / 1024**power:.{1 if power else 0}f} {_UNITS[power]}"
 
 
-def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
+def violation(estimate: Estimate, limits: Limits) -> LimitViolation | None:
     """The first limit that a call is certain to break; None if it may stay within all limits."""
-    least = made.least
+    least = estimate.least
     candidates = (
         LimitViolation("files", least.files, limits.staging_files, "--staging-files"),
         LimitViolation("bytes of one file", least.bytes, limits.file_bytes, "--file-size"),
@@ -319,13 +319,13 @@ def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
     return next((candidate for candidate in candidates if candidate.number > candidate.limit), None)
 
 
-def uncertain_space(made: Estimate, limits: Limits) -> tuple[int, int, str] | None:
+def uncertain_space(estimate: Estimate, limits: Limits) -> tuple[int, int, str] | None:
     """The bytes that a call may need, the limit that they exceed, and the setting of that limit.
 
     None if the call stays within its limits even if nothing compresses.
     """
     candidates = (
-        (made.most_file_bytes, limits.file_bytes, "--file-size"),
-        (made.most_bytes, limits.staging_bytes, "--staging-size"),
+        (estimate.most_file_bytes, limits.file_bytes, "--file-size"),
+        (estimate.most_bytes, limits.staging_bytes, "--staging-size"),
     )
     return next((candidate for candidate in candidates if candidate[0] > candidate[1]), None)

@@ -1,5 +1,6 @@
 """What a command must keep from its input and what it may produce, for comparison in the container. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -43,6 +44,7 @@ _METADATA: Final = frozenset({"raster read", "raster edit", "raster write"})
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
 # pixel functions that leave the inputs' range
 _SUMS: Final = frozenset({"sum", "mul", "diff", "scale", "exp", "pow"})
+_FEET: Final = re.compile(r"\.304|3\.28")  # numbers in a formula that converts feet to metres, or back
 _LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments with which nodata pixels may remain
 
 
@@ -53,11 +55,12 @@ def expected(draft: Draft) -> Sequence[str]:
       to a layer.
     * `labels`: the output must keep what belongs to the values, such as names of classes, units and foreign members.
     * `gaps`, `nothing`, `elsewhere`, `rounded`, `constant`, `summed`: properties that are valid in this output.
+    * `combined`: the values of all bands must have one unit of length.
     * `filled`: no pixel may remain without data; `holes`: no hidden pixel may become visible.
     """
     steps = draft.work.steps
     paths = [draft.work.algorithm, *(path for path, _ in draft.work.chain)]
-    words = [*_kept(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
+    words = [*_unchanged_parts(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
     # RFC 7946 requires WGS 84, with seven decimals; a precision that the call sets is expected
     options = [text.upper() for _, arguments in steps for text in arguments.get("layer-creation-option", ())]
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
@@ -68,6 +71,11 @@ def expected(draft: Draft) -> Sequence[str]:
     if all(path in _LABELLED for path, _ in steps):
         words.append("labels")
     words += _hidden(steps)
+    formulas = [
+        text for path, arguments in steps if path == "raster calc" for text in arguments.get("calc", ())
+    ]
+    if formulas and not any(map(_FEET.search, formulas)):
+        words.append("combined")
     functions = {text for _, arguments in steps for text in arguments.get("pixel-function", ())}
     words += ["summed"] if functions & _SUMS else []
     if any(path == "vector rasterize" and "burn" in arguments for path, arguments in steps):
@@ -145,7 +153,7 @@ def _condition(arguments: Mapping[str, Sequence[str]]) -> Mapping[str, object] |
     )
 
 
-def _kept(draft: Draft) -> Sequence[str]:
+def _unchanged_parts(draft: Draft) -> Sequence[str]:
     # the catalogue treats the shortcut `convert` as a raster command; the container compares only layers
     shortcut = draft.work.algorithm in ("convert", "raster convert")
     steps = (AlgorithmStep("vector convert", draft.work.arguments),) if shortcut else draft.work.steps

@@ -13,7 +13,7 @@ from gdal_mcp.remote.places import Remote
 from gdal_mcp.toolboxes.gdal.answers import transformations
 from gdal_mcp.toolboxes.gdal.answers.described import LOOK, value_range
 from gdal_mcp.toolboxes.gdal.answers.described import facts as known_facts
-from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from sandbox.workspace import WorkspacePath
 
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS of the context
@@ -167,7 +167,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         "changes": {
             name: transformations.known(change) for name, change in _mapping(row.get("changes")).items()
         },
-        "looks": {name: kept(LOOK, look) for name, look in _mapping(row.get("looks")).items()},
+        "looks": {name: valid_parts(LOOK, look) for name, look in _mapping(row.get("looks")).items()},
     }
     size, layers = facts.get("size"), [layer for layer in facts.get("layers") or () if layer]
     if size and all(1 <= side <= _MAX_SIDE for side in size):
@@ -332,13 +332,15 @@ class FactsCache:
                 self._facts.move_to_end(key)
             return self._facts.get(key)
 
-    def knows(self, located: WorkspacePath, *asked: Sequence[str]) -> bool:
+    def knows(self, located: WorkspacePath, *name_groups: Sequence[str]) -> bool:
         """True if a file was described with all of these CRSs, changes of CRS and pixel probes."""
         facts = self.get(located)
         if facts is None:
             return self._key(located) in self._facts
         known = (facts.crs_extents, facts.changes, facts.looks)
-        return all(described.keys() >= set(names) for described, names in zip(known, asked, strict=True))
+        return all(
+            described.keys() >= set(names) for described, names in zip(known, name_groups, strict=True)
+        )
 
     def put(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """Stores the facts of a file, or None if it could not be described.

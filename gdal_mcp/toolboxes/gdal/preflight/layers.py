@@ -47,7 +47,7 @@ def with_dimensions(name: str, more: str) -> str:
     return f"{'3D ' if 'Z' in more else ''}{'Measured ' if 'M' in more else ''}{name}"
 
 
-def geometry_made(call: "AlgorithmCall", before: str) -> str:
+def output_geometry(call: "AlgorithmCall", before: str) -> str:
     """The geometry type of a command's output for an input of type `before`.
 
     "None" for no geometry, "" if the type is unknown.
@@ -76,7 +76,7 @@ def _geometry_set(call: "AlgorithmCall", before: str) -> str:
     return with_dimensions(name, "Z" if wanted.endswith("25D") else more) if name else ""
 
 
-def schema_made(call: "AlgorithmCall", before: LayerSchema | None) -> LayerSchema | None:
+def output_schema(call: "AlgorithmCall", before: LayerSchema | None) -> LayerSchema | None:
     """The schema of a command's output for an input with the schema `before`; None if it is unknown."""
     if before is None or call.flag("ignore-missing-fields"):
         return None

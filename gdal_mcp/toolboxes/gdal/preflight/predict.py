@@ -18,10 +18,10 @@ from gdal_mcp.toolboxes.gdal.preflight.algorithms import (
     STORES,
 )
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts, number_of
-from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made, table
+from gdal_mcp.toolboxes.gdal.preflight.estimate import output_raster, table
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, LayerSchema
 from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON, dimensions, family, with_dimensions
-from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
+from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, output_layer
 
 _PIXEL_GEOMETRY: Final[Mapping[str, str]] = {"": "None", "none": "None", "point": POINT, "polygon": POLYGON}
 # formats that store field names unchanged, and read no geometry from a field
@@ -63,7 +63,7 @@ def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
 
 def _narrows(call: AlgorithmCall, facts: DatasetFacts) -> bool:
     """True if a call stores pixels in a type that may be too narrow for them."""
-    raster = raster_made(call) if call.path in STORES else None
+    raster = output_raster(call) if call.path in STORES else None
     limits, own = TYPE_RANGE.get(raster.data_type if raster else ""), TYPE_RANGE.get(facts.data_type)
     return limits is not None and (own is None or own[0] < limits[0] or own[1] > limits[1])
 
@@ -90,7 +90,7 @@ def _layer(call: AlgorithmCall) -> DatasetFacts | None:
 
 
 def _raster(call: AlgorithmCall) -> DatasetFacts | None:
-    raster = raster_made(call)
+    raster = output_raster(call)
     if raster is None:
         return None
     known = call.input.has_crs if call.input is not None else None
@@ -145,7 +145,7 @@ def _selected(call: AlgorithmCall) -> DatasetFacts | None:
     """
     if call.text("dialect").upper() != "SQLITE" or not call.tables:
         return None
-    layer = layer_made(call.text("sql"), call.tables, geometries=GEOMETRY if call.is_query else "")
+    layer = output_layer(call.text("sql"), call.tables, geometries=GEOMETRY if call.is_query else "")
     crs = call.text("output-crs")
     return replace(layer, crs=crs, has_crs=True, degrees=None) if layer and crs else layer
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
+from gdal_mcp.toolboxes.gdal.answers.transformations import names, operation_rows
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding
 from gdal_mcp.toolboxes.gdal.preflight.estimate import (
     Estimate,
@@ -28,7 +28,7 @@ class PreflightReport:
     @property
     def facts(self) -> dict[str, Any]:
         """The operations that change the CRS, for the result."""
-        rows = [row for change in self.changes for row in told(change)]
+        rows = [row for change in self.changes for row in operation_rows(change)]
         return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
 
     @property

@@ -31,7 +31,7 @@ class Size:
     certain: float = 1.0
 
 
-def size_made(call: AlgorithmCall, *, joins: bool) -> Size | None:
+def output_size(call: AlgorithmCall, *, joins: bool) -> Size | None:
     """The size of the raster that a call makes; None if it is unknown.
 
     It follows from a window or a size, else from a box and a resolution, each from the arguments or from the input.

@@ -6,6 +6,7 @@ module defines if such a file is read, and which source an answer is based on if
 
 import contextlib
 import ctypes
+import itertools
 import os
 
 from osgeo import gdal, ogr
@@ -22,6 +23,9 @@ IMMUTABLE = (
     "Retrying with IMMUTABLE=YES open option"  # end of GDAL's warning about a database without its -wal file
 )
 RESET = "Type and subtype of field definition are not compatible. Resetting to OFSTNone"
+HEIGHTS = "lacks a Z component. You may need to set the 'zfield' argument"
+# commands of grids that use only the positions of points
+WITHOUT_HEIGHTS = [("grid", name) for name in ("count", "average-distance", "average-distance-points")]
 MAX_BYTES = 64 << 20  # bytes of a database whose rows are counted, or of a file whose features are read
 MAX_TEXT = 2 << 20  # bytes of a file that is read completely
 MAX_FEATURES = 20_000
@@ -68,9 +72,17 @@ def prepare(job, errors):
             )
     if any(pending(path) and not os.path.exists(f"{path}-shm") for path in databases):
         read_alone()
-    # GDAL's warning that it ignores the -wal file is wrong here, because the file is read; `query` sets types of
-    # columns itself
-    errors.ignored = (*((IMMUTABLE,) if databases else ()), *((RESET,) if job["program"] == "query" else ()))
+    errors.ignored = tuple(ignored_endings(job, databases))
+
+
+def ignored_endings(job, databases):
+    """Yields the endings of GDAL's warnings that do not concern this job."""
+    if databases:
+        yield IMMUTABLE  # the -wal file is read
+    if job["program"] == "query":
+        yield RESET  # `query` sets types of columns itself
+    if any(pair in WITHOUT_HEIGHTS for pair in itertools.pairwise(job.get("options", ()))):
+        yield HEIGHTS
 
 
 def head(path, length=WRITE_VERSION + 1):
@@ -105,7 +117,7 @@ def read_alone():
 # --- stored facts about features
 
 # hides the stored counts from GDAL, so that it counts the rows
-COUNT_ANEW = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_count INTEGER)"
+HIDE_STORED_COUNTS = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_count INTEGER)"
 
 
 def stale_counts(path):
@@ -245,7 +257,7 @@ def sheet_checks(number, path, job):
         return
     words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
     with quiet():
-        count, untitled = part("sheets").cut_times(path), part("sheets").untitled_sheets(path)
+        count, untitled = part("sheets").time_count(path), part("sheets").untitled_sheets(path)
         findings = list(part("spreadsheets").checks(path, " ".join(words)))
     if count:
         yield {"code": "times_cut", "input": number, "count": count}

@@ -8,10 +8,11 @@ from operator import itemgetter
 from osgeo import gdal
 
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_pixels, opened
-from gdal_mcp.toolboxes.gdal.inside.parts.extents import apart, wgs84_box
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import are_disjoint, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import (
+    combined_checks,
+    copied_pixel_checks,
     joined_checks,
-    kept_checks,
     raster_checks,
     rotation_checks,
     sampled_checks,
@@ -56,7 +57,7 @@ def of_output(path, dataset, facts, rows, origin):
         boxes += [box for extent_and_crs in source["boxes"] if (box := wgs84_box(*extent_and_crs))]
     own = [box for description in (facts, *facts.get("layers", ())) if (box := description.get("wgs84"))]
     comparable = own and boxes and "elsewhere" not in origin.expected
-    if comparable and all(apart(*pair) for pair in itertools.product(own, boxes)):
+    if comparable and all(are_disjoint(*pair) for pair in itertools.product(own, boxes)):
         yield {"code": "no_overlap"}
 
 
@@ -64,9 +65,13 @@ def of_pixels(path, dataset, facts, rows, origin):
     yield from raster_checks(dataset, facts, rows, origin)
     if "pixels" in origin.expected:
         others = [source for source in origin.sources if source[0] != path]
-        yield from kept_checks(facts, others)
+        yield from copied_pixel_checks(facts, others)
         yield from rotation_checks(facts, others)
         yield from joined_checks(dataset, others)
+    if origin.options[:2] == ("vector", "grid"):
+        yield from part("grids").grid_checks(dataset, origin.sources, origin.options)
+    if "combined" in origin.expected:
+        yield from combined_checks(origin.sources)
     if not origin.updates and any(word.startswith("--resampling=") for word in origin.options):
         yield from part("values").class_checks(dataset, origin.sources)
     if "holes" in origin.expected and not origin.updates:
@@ -104,19 +109,19 @@ def is_complex(source):
     return any(band["type"].startswith("C") for band in bands)
 
 
-def same_bytes(one, other):
-    files = os.path.isfile(one) and os.path.isfile(other)
-    return files and os.path.getsize(one) <= SAME_BYTES and filecmp.cmp(one, other, shallow=False)
+def same_bytes(path, other_path):
+    files = os.path.isfile(path) and os.path.isfile(other_path)
+    return files and os.path.getsize(path) <= SAME_BYTES and filecmp.cmp(path, other_path, shallow=False)
 
 
-def same_content(dataset, facts, name, found):
+def same_content(dataset, facts, name, output_facts):
     """True if an output has the same structure, values and metadata as an input."""
-    if facts["driver"] != found["driver"]:
+    if facts["driver"] != output_facts["driver"]:
         return False
     if has_pixels(dataset):  # pixels are compared only if the structure is the same and there are few enough
         about = itemgetter("type", "nodata", "color")
-        bands = [list(map(about, description.get("bands", ()))) for description in (facts, found)]
-        if bands[0] != bands[1] or any(facts.get(key) != found.get(key) for key in RASTER_KEYS):
+        bands = [list(map(about, description.get("bands", ()))) for description in (facts, output_facts)]
+        if bands[0] != bands[1] or any(facts.get(key) != output_facts.get(key) for key in RASTER_KEYS):
             return False
         if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > SAME_PIXELS:
             return False
@@ -143,7 +148,7 @@ def members(path):
     return layer and layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")
 
 
-def same_layer(one, other):
+def same_layer(first, other):
     def about(layer):
         columns = [(field.GetName(), field.GetType()) for field in fields(layer.GetLayerDefn())]
         crs = layer.GetSpatialRef()
@@ -155,17 +160,17 @@ def same_layer(one, other):
         values = [feature.GetField(i) for i in range(feature.GetFieldCount())]
         return geometry if geometry is None else bytes(geometry.ExportToIsoWkb()), values
 
-    if one.GetFeatureCount() > MAX_FEATURES or about(one) != about(other):
+    if first.GetFeatureCount() > MAX_FEATURES or about(first) != about(other):
         return False
-    one.ResetReading()
+    first.ResetReading()
     other.ResetReading()
-    return all(content(a) == content(b) for a, b in zip(one, other, strict=False))
+    return all(content(a) == content(b) for a, b in zip(first, other, strict=False))
 
 
-def same_band(one, other):
+def same_band(first, other):
     def about(band):
         table = band.GetColorTable()
         colors = [table.GetColorEntry(i) for i in range(table.GetCount())] if table else None
         return band.GetDescription(), band.GetMaskFlags(), band.GetScale(), band.GetOffset(), colors
 
-    return about(one) == about(other) and one.ReadRaster() == other.ReadRaster()
+    return about(first) == about(other) and first.ReadRaster() == other.ReadRaster()

@@ -21,11 +21,11 @@ CORNERS = 8  # corners of the hull, at most, for a raster that was rotated or wa
 WOBBLE = 1.5  # pixels; tolerance for the edges of the hull
 
 
-def collar_checks(dataset, facts, sources, cut=None):
+def collar_checks(dataset, facts, sources, cutting_shape=None):
     """Reports zeros outside all inputs, or outside the shapes that cut the raster, if they count as data.
 
     An example is the corners of a rotated raster without nodata. The cutting shapes are the layers among the sources,
-    and `cut`: WKT or GeoJSON, and the name of its CRS.
+    and `cutting_shape`: WKT or GeoJSON, and the name of its CRS.
     """
     masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
     if masked or any(source is None for _, source in sources):
@@ -33,7 +33,7 @@ def collar_checks(dataset, facts, sources, cut=None):
     rasters = [path for path, source in sources if "bands" in source["facts"]]
     covering = [reaches(path, dataset) for path in rasters]
     cutting = [covers(path, dataset) for path, _ in sources if path not in rasters]
-    cutting += [within(*cut, dataset)] if cut else []
+    cutting += [within(*cutting_shape, dataset)] if cutting_shape else []
     if not rasters or None in (*covering, *cutting):
         return
     places = places_of(facts["size"])

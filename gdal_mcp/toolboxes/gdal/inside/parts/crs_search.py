@@ -43,7 +43,7 @@ CODE = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 # weights, relative to 1 for a word in a name: the place, its name in the CRS's name, a meaning, a word in SOFT
-PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
+PLACE, IN_NAME, MEANING, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
 # fit of an area inside the place, if the question has more words: an area named after the place, another area
 ZONE, FOREIGN_ZONE = 0.5, 0.4
 SMALL_FIT = 0.02  # areas of use with a smaller fit are ignored
@@ -51,13 +51,14 @@ ANY_ZONE = 0.5  # weight of the word zone in the name of a zone with another num
 UNNAMED = -1.0  # penalty for a CRS that has no word of the question except the place
 OUTSIDE = -1.5  # penalty for a CRS whose area of use does not contain the place
 OWN_NAME = 0.9  # texts with at least this weight are names of the CRS itself
-WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
+FULL_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
 POOR = 0.4  # fraction of the best sum; CRSs with a smaller sum are omitted
 # exponents of the penalty for a wide area of use: for a named place; for a box, which most areas exceed by far
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
+AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
 PARTIAL = re.compile(
     r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
 )
@@ -65,7 +66,7 @@ PARTIAL = re.compile(
 WORLD_DISTANCES = 0.8
 # weights of how usual a CRS is
 AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # -0.8 for all others
-ELSEWHERE = -3.0  # for CRSs of the moon and of Mars
+OFF_EARTH = -3.0  # for CRSs of the moon and of Mars
 KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
 DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
 YOUNG_CODES = range(
@@ -75,7 +76,7 @@ SATELLITES = 1986  # the first year of datums surveyed with satellites
 COMMON_SCOPE = "topographic|cadastre|spatial referencing|engineering survey"
 SUITING_SCOPES = {"equal-area": "statistic|area", "web": "web", "conformal": "conformal|navigation|nautical"}
 NAMED_SO = {"equal-area": "equal.area|laea", "conformal": "conformal|lcc", "equidistant": "equidistant"}
-MEANT_KINDS = {
+KINDS_BY_MEANING = {
     "vertical": {"vertical": 1.0, "compound": 0.6},
     "datum": {"geographic 2D": 0.5, "vertical": 0.5},
     **{kind: {kind: 1.0} for kind in ("geographic 2D", "geographic 3D", "geocentric")},
@@ -154,21 +155,27 @@ class Search:
         if box:  # enlarged, because a point has no size
             west, south, east, north = box
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
-        self.boxes = [self.box] if box else self.place_boxes
         self.named, self.bonus = self._names()
+        if not (box or self.place_boxes):
+            self.place_boxes = self.question.find_mentioned(extents, self.unknown())
+        self.boxes = [self.box] if box else self.place_boxes
         fits = ((*extent[:2], self.area_fit(extent["name"], extent[4:])) for extent in extents)
         # by CRS, the fit of its area of use; `anywhere` is the fit of all others
         self.areas = database.used([row for row in fits if row[2] > SMALL_FIT])
         self.anywhere = 0.0 if self.boxes else 0.75
-        self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
+        self.fits = {meaning: self._fits_of(meaning) for meaning in self.question.meanings}
         self.chosen = {}
+
+    @property
+    def distinguishing_words(self):
+        return [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
 
     def area_fit(self, name, area):
         """The fit of an area of use to the box and the named place; without either, larger areas fit better."""
         fits = [fit_in(area, self.box, TIGHT_BOX)] if self.box else []
         if self.place_boxes:
             zone = ZONE if set(self.question.place) <= set(words_of(name)) else FOREIGN_ZONE
-            zone *= bool(self.telling)
+            zone *= bool(self.distinguishing_words)
             fits.append(
                 max(
                     max(fit_in(area, box, TIGHT_PLACE), zone * part_in(area, box)) for box in self.place_boxes
@@ -181,7 +188,6 @@ class Search:
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
-        self.telling = [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
         for row_id, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
@@ -195,15 +201,17 @@ class Search:
                 fits[row_id][word] = max(fits[row_id].get(word, 0.0), fit)
             if weight < OWN_NAME:
                 continue
-            if tokens in (self.question.exact, words):
-                bonus[row_id] = WHOLE_NAME
+            placeless = [word for word in words if word not in self.question.place]
+            own = [[*named, *axes] for named in (words, placeless) for axes in AXES]
+            if tokens in (self.question.exact, *own):
+                bonus[row_id] = FULL_NAME
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
                 bonus[row_id] = max(bonus[row_id], LAST_PART)
         return fits, bonus
 
-    def _meant(self, meaning):
+    def _fits_of(self, meaning):
         """By CRS, the fit to one requested property, kind or unit."""
-        if kinds := MEANT_KINDS.get(meaning):
+        if kinds := KINDS_BY_MEANING.get(meaning):
             rows = self.database.rows("select rowid, kind from crs")
             return {row_id: kinds[kind] for row_id, kind in rows if kind in kinds}
         if meaning in METHODS:
@@ -221,25 +229,33 @@ class Search:
         known = matched.union(self.question.place, SOFT)
         return [word for word in self.question.words if word not in known]
 
-    def fit(self, one):
-        named, place = self.named.get(one, {}), self.question.place
+    def fit(self, row_id):
+        named, place = self.named.get(row_id, {}), self.question.place
         names = sum(fit for word, fit in named.items() if word not in place)
         in_name = bool(place) and all(named.get(word, 0.0) == 1.0 for word in place)
-        meant = sum(fits.get(one, 0.0) for fits in self.meant.values())
-        area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
-        name_bonus = self.bonus[one] * all(one in fits for fits in self.meant.values())
-        unnamed = UNNAMED * (bool(place and self.telling) and not any(word in named for word in self.telling))
-        outside = OUTSIDE * (bool(self.boxes) and one not in self.areas)
-        return names + name_bonus + MEANT * meant + area + unnamed + outside
+        meaning_fit = sum(fits.get(row_id, 0.0) for fits in self.fits.values())
+        area = PLACE * self.areas.get(row_id, self.anywhere) + IN_NAME * in_name
+        name_bonus = self.bonus[row_id] * all(row_id in fits for fits in self.fits.values())
+        unnamed = UNNAMED * (
+            bool(place and self.distinguishing_words)
+            and not any(word in named for word in self.distinguishing_words)
+        )
+        outside = OUTSIDE * (bool(self.boxes) and row_id not in self.areas)
+        return names + name_bonus + MEANING * meaning_fit + area + unnamed + outside
 
     def best(self):
         """The row ids of the matching CRSs, best first.
 
         A unit is not enough for a match, because half of all CRSs have it.
         """
-        if not self.boxes and self.telling and not self.named and set(self.question.meanings) <= UNITS.keys():
+        if (
+            not self.boxes
+            and self.distinguishing_words
+            and not self.named
+            and set(self.question.meanings) <= UNITS.keys()
+        ):
             return []
-        fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
+        fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.fits.values())
         fits = {row_id: self.fit(row_id) for row_id in fitting}
         least = POOR * max(fits.values(), default=0.0)
         close = sorted((row_id for row_id in fits if fits[row_id] >= least), key=fits.get, reverse=True)[
@@ -262,9 +278,9 @@ class Search:
             earlier[projection] += 1
         return sorted(ranked, key=lambda row_id: (repeated[row_id] - scores[row_id], row_id))
 
-    def usual(self, one):
+    def usual(self, row_id):
         """A score for how usual a CRS is for the question."""
-        crs, usages = self.chosen[one]
+        crs, usages = self.chosen[row_id]
         meanings, scopes = self.question.meanings, " ".join(scope for _, scope, _ in usages)
         merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
         merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
@@ -276,7 +292,7 @@ class Search:
             merit += NATION * ("national grid" in crs["name"].lower())
         merit += sum(0.3 * holds(SUITING_SCOPES.get(meaning, "^$"), scopes) for meaning in meanings)
         merit += sum(0.5 * holds(NAMED_SO.get(meaning, "^$"), crs["name"]) for meaning in meanings)
-        if not any(meaning in MEANT_KINDS for meaning in meanings):
+        if not any(meaning in KINDS_BY_MEANING for meaning in meanings):
             merit += KINDS.get(crs["kind"], -1.5)
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
@@ -288,7 +304,7 @@ class Search:
             )
             merit += MODERN * bool(self.boxes and (crs["ensemble_accuracy"] or crs["year"] >= SATELLITES))
         name = words_of(crs["name"])
-        merit += ELSEWHERE * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
+        merit += OFF_EARTH * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
         others = [word for word in name if word not in self.question.words]
         return merit - 0.04 * min(len(others), 8)
 
@@ -299,11 +315,11 @@ class Search:
             return None
         return self.database.accuracy(datum_of(crs), self.datum, max(boxes, key=size))
 
-    def row(self, one, crs, usages):
+    def row(self, row_id, crs, usages):
         area, _, box = max(usages, key=self.shared, default=(None, "", None))
-        named = self.named.get(one, {})
+        named = self.named.get(row_id, {})
         matched = [word for word in self.question.words if named.get(word)]
-        matched += ["area of use"] * bool(self.boxes and one in self.areas)
+        matched += ["area of use"] * bool(self.boxes and row_id in self.areas)
         row = {
             "code": f"{crs['auth_name']}:{crs['code']}",
             "name": crs["name"],
@@ -313,9 +329,9 @@ class Search:
             "bbox": box,
             "unit": unit_of(crs),
             "accuracy_m": self.accuracy(crs, usages),
-            "matched": matched + [meaning for meaning, fits in self.meant.items() if one in fits],
+            "matched": matched + [meaning for meaning, fits in self.fits.items() if row_id in fits],
             "deprecated": bool(crs["deprecated"]),
-            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, one)],
+            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, row_id)],
         }
         return {
             key: value for key, value in row.items() if value or (key == "accuracy_m" and value is not None)

@@ -71,12 +71,15 @@ PLACES = dict(
 |swiss=switzerland|spanish=spain|swedish=sweden|danish=denmark|finnish=finland|polish=poland|turkish=turkey|greek=greece|irish=ireland
 |portuguese=portugal|norwegian=norway|belgian=belgium|icelandic=iceland|czech republic=czechia|czech=czechia|chinese=china|japanese=japan|welsh=wales
 |scottish=scotland|russia=russian federation|russian=russian federation|hungarian=hungary|italian=italy|german=germany|european=europe
-|arctic=north of 60 n""".replace("\n", "").split("|")
+|arctic=north of 60 n|bavaria=bayern|hesse=hessen|thuringia=thuringen""".replace("\n", "").split("|")
 )
+# a word at the end of a part that only limits the place
+ENDING = re.compile(r" (?:onshore|offshore|mainland)$")
 # parts of an area's name that are not places, and parts that only limit a place
 GENERAL = re.compile(r"(?:(?:onshore|offshore|mainland|and|by country|including eez) ?)+")
 LIMITS = re.compile(r"\d|\bzones?\b|\b(?:east|west|north|south) of\b|^(?:east|west|north|south|central|\w)$")
 POLAR = "north of 60 n"
+LONG = 3  # letters; words that are not longer are not searched for in descriptions of areas
 PART = 2  # the rank of a name that is the beginning of a longer one
 
 
@@ -133,6 +136,19 @@ class CrsQuery:
                 return best_boxes(ranked[name])
         return []
 
+    def find_mentioned(self, extents, unknown):
+        """Sets `place` to the first of these words that descriptions of areas contain, as the name of a state.
+
+        Returns the boxes of these areas.
+        """
+        for word in (word for word in unknown if len(word) > LONG):
+            pattern = re.compile(rf"\b{re.escape(PLACES.get(word, word))}\b")
+            boxes = [extent[4:] for extent in extents if pattern.search(folded(extent["description"]))]
+            if boxes:
+                self.place = [word]
+                return boxes
+        return []
+
 
 def best_boxes(ranked):
     """The boxes of the most certain names.
@@ -159,7 +175,7 @@ def spellings(name):
 def names_of(name, description):
     """(rank, name) of each place in an area's name; rank 0 is the most certain."""
     parts = [" ".join(words_of(part)) for part in name.split(" - ")]
-    own = [part for part in parts if not GENERAL.fullmatch(part)]
+    own = [ENDING.sub("", part) for part in parts if not GENERAL.fullmatch(part)]
     ranks = [0] if len(own) == 1 else [PART] * (len(own) - 1) + [1]
     if len(parts) == 1:
         head = re.split(r" - |[.:;]", description)[0]
@@ -183,10 +199,10 @@ def height(latitude):
     return math.sin(math.radians(latitude))
 
 
-def common(one, other):
+def common(box, other):
     """The size of the intersection of two boxes."""
-    south, north = max(one[1], other[1]), min(one[3], other[3])
+    south, north = max(box[1], other[1]), min(box[3], other[3])
     if south >= north:
         return 0.0
-    widths = (min(a[2], b[2]) - max(a[0], b[0]) for a in halves(one) for b in halves(other))
+    widths = (min(a[2], b[2]) - max(a[0], b[0]) for a in halves(box) for b in halves(other))
     return sum(width for width in widths if width > 0) * (height(north) - height(south))

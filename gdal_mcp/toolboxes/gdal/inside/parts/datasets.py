@@ -46,17 +46,17 @@ def opened(path, errors, kinds=CLASSIC):
     return dataset
 
 
-def facts_and_names(path, dataset, *, whole=True):
+def facts_and_names(path, dataset, *, is_complete=True):
     """The facts and names of an open dataset.
 
-    Unless `whole`, nothing is transformed, and only facts that the format stores are read.
+    Unless `is_complete`, nothing is transformed, and only facts that the format stores are read.
     """
     facts = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}
     names, parts, count = {}, [], dataset.GetLayerCount()
     if has_pixels(dataset):
-        parts.append(raster(dataset, whole=whole))
+        parts.append(raster(dataset, is_complete=is_complete))
     if count:
-        rows = [layer_facts_and_names(layer, whole=whole) for layer in layers_of(dataset, MOST)]
+        rows = [layer_facts_and_names(layer, is_complete=is_complete) for layer in layers_of(dataset, MOST)]
         facts["layer_count"], (facts["layers"], names["layers"]) = count, map(list, zip(*rows, strict=True))
     if not dataset.RasterCount and not count and (group := dataset.GetRootGroup()) is not None:
         parts.append(multidimensional(group))
@@ -92,7 +92,7 @@ UNITS = {
 }
 
 
-def raster(dataset, *, whole):
+def raster(dataset, *, is_complete):
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MOST))]
     crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
     transform = dataset.GetGeoTransform(can_return_null=True)
@@ -105,7 +105,7 @@ def raster(dataset, *, whole):
         "compression": dataset.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE"),
         "crs": crs_facts(crs),
         "extent": extent,
-        **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
+        **({"wgs84": wgs84_box(extent, crs)} if is_complete else {}),
         "pixel_size": pixel_size(transform) if transform else None,
         # also true if columns run from east to west
         "rotated": bool(transform and (transform[2] or transform[4] or transform[1] < 0)),
@@ -134,12 +134,12 @@ def pixel_size(transform):
     return [plain(math.hypot(transform[1], transform[4])), plain(math.hypot(transform[2], transform[5]))]
 
 
-def layer_facts_and_names(layer, *, whole):
+def layer_facts_and_names(layer, *, is_complete):
     definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
     # some formats read the whole file for count or extent, even without force, unless they report it as fast
-    count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
+    count = layer.GetFeatureCount() if is_complete or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
     extent = None
-    if definition.GetGeomFieldCount() and (whole or layer.TestCapability(ogr.OLCFastGetExtent)):
+    if definition.GetGeomFieldCount() and (is_complete or layer.TestCapability(ogr.OLCFastGetExtent)):
         west_first = layer.GetExtent(can_return_null=True)
         extent = [plain(west_first[i]) for i in (0, 2, 1, 3)] if west_first else None
     facts = {
@@ -150,7 +150,7 @@ def layer_facts_and_names(layer, *, whole):
         "crs": crs_facts(crs),
         "extent": extent,
     }
-    if whole:
+    if is_complete:
         box = wgs84_box(extent, crs)
         # the features may cross the antimeridian
         if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:

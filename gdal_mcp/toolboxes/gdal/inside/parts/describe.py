@@ -96,13 +96,13 @@ def describe_inputs(job, report, errors):
     return rows
 
 
-def described_in_time(paths, job, heard):
+def described_in_time(paths, job, messages):
     began = time.monotonic()
     for number, path in enumerate(paths):
         took = time.monotonic() - began if number >= FIRST_INPUTS else 0.0
         if took > MAX_SECONDS_BRIEF:
             return
-        yield described_input(path, {**job, "looks": ()} if took > MAX_SECONDS else job, heard)
+        yield described_input(path, {**job, "looks": ()} if took > MAX_SECONDS else job, messages)
 
 
 def run_describe(job, _report):
@@ -111,7 +111,7 @@ def run_describe(job, _report):
     return True
 
 
-def described_input(path, job, heard):
+def described_input(path, job, messages):
     """The facts that a format stores, the extent in each CRS of `crs`, and PROJ's operations for `changes`.
 
     None if the file does not open.
@@ -121,7 +121,7 @@ def described_input(path, job, heard):
             dataset = opened(path, here)
             if dataset is None:
                 return None
-            facts, _ = facts_and_names(path, dataset, whole=False)
+            facts, _ = facts_and_names(path, dataset, is_complete=False)
             if path in job.get("ranges", ()):
                 ranged(dataset, facts)
             if has_other_georeferencing(dataset) and facts.get("crs") is None:
@@ -143,7 +143,7 @@ def described_input(path, job, heard):
                 "columns": columns(dataset) if "layers" in facts else None,
             }
             dataset.Close()
-        heard += here.heard
+        messages += here.messages
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail, too
         return None
     return decoded(row)
@@ -231,9 +231,11 @@ def describe_outputs(job, inputs, errors):
     origin = OutputOrigin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     origin = origin._replace(options=tuple(map(str, job.get("options", ()))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
-        origin = origin._replace(again=lambda: part("statements").made_again(job.get("options", ()), "MEM"))
-    if shape := given(job.get("options", ()), "--geometry="):
-        origin = origin._replace(cut=(shape, given(job.get("options", ()), "--geometry-crs=")))
+        origin = origin._replace(again=lambda: part("statements").remade(job.get("options", ()), "MEM"))
+    if shape := option_value(job.get("options", ()), "--geometry="):
+        origin = origin._replace(
+            cutting_shape=(shape, option_value(job.get("options", ()), "--geometry-crs="))
+        )
     descriptions = []
     for output in job["outputs"]:
         its_origin = origin._replace(updates=output.get("updates", False))
@@ -243,7 +245,7 @@ def describe_outputs(job, inputs, errors):
     return descriptions
 
 
-def given(words, option):
+def option_value(words, option):
     """The value of an option of the `gdal` program, "" without it."""
     return next((word.removeprefix(option) for word in words if word.startswith(option)), "")
 

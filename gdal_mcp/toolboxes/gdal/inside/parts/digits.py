@@ -29,8 +29,11 @@ def digit_checks(layer, after, sources, clock, driver):
         yield {"code": code, "fields": integer_fields}
 
 
-def result_checks(result, dataset, outline):
-    """Checks the rows of a statement for floating-point numbers that were made from larger whole numbers."""
+def result_checks(result, rows, dataset, outline):
+    """Checks the rows of an answer for whole numbers that a double cannot store, and for doubles made from such."""
+    wide = {i for row in rows for i, value in enumerate(row) if type(value) is int and abs(value) >= DOUBLE}
+    if wide:
+        yield {"code": "digits_in_json", "fields": sorted(wide)}
     if not result.large_reals or outline is None:
         return
     layers = [layer for layer in layers_of(dataset) if layer.GetName().lower() in outline["reads"]]

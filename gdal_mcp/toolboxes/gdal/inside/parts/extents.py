@@ -123,11 +123,11 @@ def halves(box):
     return [box] if west <= east else [(west, south, 180.0, north), (-180.0, south, east, north)]
 
 
-def apart(one, other):
+def are_disjoint(box, other):
     """True if two boxes in WGS 84 certainly do not intersect. A box across the antimeridian counts as two."""
     return not any(
         a[0] <= b[2] + NEAR and b[0] <= a[2] + NEAR and a[1] <= b[3] + NEAR and b[1] <= a[3] + NEAR
-        for a in halves(one)
+        for a in halves(box)
         for b in halves(other)
     )
 
@@ -159,7 +159,7 @@ def degrees_in_metres(facts, crs):
         area.east_lon_degree,
         area.north_lat_degree,
     )
-    return apart(facts["wgs84"], [west, south, east, north])
+    return are_disjoint(facts["wgs84"], [west, south, east, north])
 
 
 def far_from_use(box, crs):
@@ -177,4 +177,4 @@ def far_from_use(box, crs):
         west, east = -180.0, 180.0
     else:
         west, east = ((x + 180) % 360 - 180 for x in (west - wide, east + wide))
-    return apart(box, [west, south - high, east, north + high])
+    return are_disjoint(box, [west, south - high, east, north + high])

@@ -144,11 +144,11 @@ def overlapping(layer):
     return len(hit)
 
 
-def share(one, other):
-    if not one.Intersects(other) or one.Touches(other):
+def share(shape, other):
+    if not shape.Intersects(other) or shape.Touches(other):
         return False
-    common = one.Intersection(other)
-    return common is not None and common.GetArea() > SLIVER * min(one.GetArea(), other.GetArea())
+    common = shape.Intersection(other)
+    return common is not None and common.GetArea() > SLIVER * min(shape.GetArea(), other.GetArea())
 
 
 def tables_of(counting, columns):

@@ -5,7 +5,8 @@ If one fails, as for a correlated subquery, the SELECT is not examined (`Countin
 
 A join of one row with many is often intended, and a list of its rows is correct. So repeated rows are reported only
 where each row was expected once: in a sum, if its geometry is selected, in measures of a table that a LEFT JOIN or a
-few keys repeat, or if rows of both tables are repeated.
+few keys repeat, or if rows of both tables are repeated. A join with generated rows, such as numbers, repeats rows on
+purpose.
 """
 
 import re
@@ -37,6 +38,8 @@ class Counting:
         self.failed = False  # True if a counting statement failed
         self.layers = {layer.GetName().lower(): layer for layer in reversed(layers_of(dataset))}
         self.tables = [item for item in self.items if item["table"] in self.layers]
+        named = {item["name"] for item in self.items if item not in self.tables}
+        self.generated = named.intersection(outline["generated"])
         # in a condition, SQLite looks for a column of a table first, and then for an alias of the SELECT
         known = {name for item in self.tables for name in columns_of(self.layer_of(item))}
         is_term = "aliases" in select and not known & set(select["aliases"])
@@ -133,6 +136,8 @@ def multiplied_rows(counting):
         yield from repeated_counts(counting)
         yield from counted_nulls(counting)
         return
+    if counting.generated:
+        return
     first, counts = counting.items[0], {}
     for item in counting.tables:
         counts[item["alias"]] = counting.times(item) or (0, 0)
@@ -162,7 +167,7 @@ def repeated_sums(counting):
     """Reports a sum that counts rows of one table several times, or a mean that weights them unequally."""
     for term in counting.select["sums"]:
         owners = counting.owners_of(term["columns"])
-        if len(owners) != 1:
+        if len(owners) != 1 or any(table in counting.generated for table, _ in term["columns"]):
             continue
         groups = counting.select["group"]
         there, several = counting.times(owners[0], groups=groups, uneven=term["mean"]) or (0, 0)

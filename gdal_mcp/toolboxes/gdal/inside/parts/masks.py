@@ -8,7 +8,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
 SIDE = 256  # pixels per side of the sample of a mask that is read completely
 ROWS = 64  # sampled rows and columns of a larger mask
-WHOLE = 4 << 20  # pixels; a larger mask is not read completely
+MAX_PIXELS = 4 << 20  # pixels; a larger mask is not read completely
 MOST = 400  # hidden pixels of each input that are looked up in the output
 LOST = 0.5  # fraction of these pixels; resampling and neighbourhoods fill the edges of a hole
 MANY_INPUTS = 20
@@ -60,7 +60,7 @@ class Hidden:
         if not self.hides:
             return numpy.empty((0, 2))
         band, (width, height) = mask_of(self.dataset), (self.dataset.RasterXSize, self.dataset.RasterYSize)
-        if width * height <= WHOLE:
+        if width * height <= MAX_PIXELS:
             xs, ys = centres(width, min(width, SIDE)), centres(height, min(height, SIDE))
             sample = band.ReadAsArray(buf_xsize=len(xs), buf_ysize=len(ys))
         else:

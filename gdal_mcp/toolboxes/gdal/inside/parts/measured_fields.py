@@ -32,7 +32,7 @@ FACTORS = {
 }
 COORDINATES = ("x", "y", "lon", "lat")
 CLOSE = 0.01  # largest fraction by which a field of the input may differ from its geometry
-APART = 0.03  # fraction from which a field of the output counts as different from its geometry
+DIFFERENT_SHARE = 0.03  # fraction from which a field of the output counts as different from its geometry
 NEAR = {True: 1e-4, False: 1.0}  # tolerance of coordinates: degrees, or units of another CRS
 ROUNDED = 0.006  # difference that rounding to two decimals can make
 AGREE = 0.9  # fraction of the input's features that must be within CLOSE; all must be within APART
@@ -147,7 +147,7 @@ def is_stale(kind, old, new):
     if kind not in COORDINATES and not after.dimensions <= before.dimensions:
         return False
     if kind == "count":
-        return is_cut(before, after, name)
+        return has_cut_features(before, after, name)
     were, are = before.pairs(old_name), after.pairs(name)
     for factor in FACTORS.get(kind, (1,)):
         close = sum(agrees(shape, value, kind, factor, CLOSE) for shape, value in were)
@@ -157,7 +157,7 @@ def is_stale(kind, old, new):
 
 
 def agree(pairs, kind, factor):
-    return all(agrees(shape, value, kind, factor, APART) for shape, value in pairs)
+    return all(agrees(shape, value, kind, factor, DIFFERENT_SHARE) for shape, value in pairs)
 
 
 def agrees(shape, value, kind, factor, slack):
@@ -169,7 +169,7 @@ def agrees(shape, value, kind, factor, slack):
     return abs(value - shape.of(kind)[0]) <= shape.near(kind) * slack / CLOSE
 
 
-def is_cut(before, after, name):
+def has_cut_features(before, after, name):
     """True if a feature kept its count and other values although its area or length became smaller."""
     new_names = {without_prefix(new): new for new in after.names} | {new: new for new in after.names}
     common = [(old, new_names[old]) for old in before.names if old in new_names]
@@ -190,7 +190,7 @@ def is_part(shape, origin, same_units):
     """
     kind = "area" if origin.of("area")[1] else "length"
     smaller = [
-        part < (1 - APART) * all_of_it
+        part < (1 - DIFFERENT_SHARE) * all_of_it
         for part, all_of_it in zip(shape.of(kind), origin.of(kind), strict=True)
     ]
     return all(smaller) if same_units else smaller[1]

@@ -11,14 +11,14 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 MANY_FEATURES = 1_000_000  # a larger layer is not counted just for a comparison
 NEAR = 1e-8  # fraction of a coordinate: less than a centimetre
 # degrees, or units of other CRSs; definitions of the same CRS differ by less
-APART = {True: 1e-5, False: 1.0}
+MIN_MOVED = {True: 1e-5, False: 1.0}
 # formats whose types are guessed from the text, or missing
 TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq", "KML", "GPX")
 FIXED = ("KML", "LIBKML", "GPX", "DXF")  # formats that add their own fields
 TILES = ("MVT", "PMTiles", "MBTiles")  # formats that cut features into pieces
 SHEETS = ("XLSX", "ODS")  # formats whose first row is read as names or as values, depending on its content
 UNTITLED = re.compile(r"Field\d+")
-WHOLE = {ogr.OFTInteger, ogr.OFTInteger64}
+INTEGER_TYPES = {ogr.OFTInteger, ogr.OFTInteger64}
 
 
 class Pair:
@@ -50,7 +50,7 @@ class Pair:
         yield from self._fields()
         if "added" in self.keeps and self.before.spans and self._moved():
             yield {"code": "crs_mismatch"}
-        if self.driver in TILES or not (self.before.whole and self.after.whole):
+        if self.driver in TILES or not (self.before.is_complete and self.after.is_complete):
             return
         if "values" in self.keeps:
             yield from self._dimensions()
@@ -73,7 +73,7 @@ class Pair:
             for place, kind in zip(self.places, self.types, strict=True)
             if place is not None
             and (own := self.own.GetFieldDefn(place).GetType()) != kind
-            and not {own, kind} <= WHOLE
+            and not {own, kind} <= INTEGER_TYPES
             and place not in self.resolved
         ]
         if changed and self.driver not in TEXT_ONLY:
@@ -93,7 +93,7 @@ class Pair:
         if not quick and self.layer.GetFeatureCount() > MANY_FEATURES:
             return
         were, are = self.source.GetFeatureCount(), self.layer.GetFeatureCount()
-        if self.before.whole and self.before.features < were:
+        if self.before.is_complete and self.before.features < were:
             were = self.before.features  # a count that is stored in the file may be stale
         if 0 <= are < were:
             yield {"code": "features_lost", "count": were - are, "of": were}
@@ -128,7 +128,7 @@ class Pair:
     def ids(self):
         """Reports feature ids that do more than count features, and that the layer has neither as ids nor as a field."""
         before, after = self.before, self.after
-        compared = before.whole and after.whole and before.features == after.features
+        compared = before.is_complete and after.is_complete and before.features == after.features
         # a GML id is a name that contains the number, and it is a field
         if (
             not compared
@@ -162,7 +162,7 @@ class Pair:
         west, south, *_ = self.before.middle
         there = change.TransformPoint(west, south) if change else (west, south)
         far = max(abs(there[0] - west), abs(there[1] - south))
-        return far if far > APART[in_degrees(own)] else 0
+        return far if far > MIN_MOVED[in_degrees(own)] else 0
 
 
 def is_sheet(layer):

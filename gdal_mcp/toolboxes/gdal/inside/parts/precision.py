@@ -20,7 +20,7 @@ def with_full_numbers(text, job):
         return text
     bands = report.get("bands") if isinstance(report, dict) else None
     with quiet():
-        dataset = gdal.OpenEx(name_of(job), gdal.OF_RASTER, open_options=given(job, "--open-option="))
+        dataset = gdal.OpenEx(name_of(job), gdal.OF_RASTER, open_options=option_values(job, "--open-option="))
         if not bands or dataset is None or dataset.RasterCount < len(bands):
             return text
         for row in bands:
@@ -36,7 +36,7 @@ def name_of(job):
     return word.partition("=")[2] if word.startswith("--") else word
 
 
-def given(job, option):
+def option_values(job, option):
     return [word.removeprefix(option) for word in job.get("options", ()) if word.startswith(option)]
 
 

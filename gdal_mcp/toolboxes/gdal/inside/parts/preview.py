@@ -53,8 +53,8 @@ def run_preview(job, report):
     return True
 
 
-def attach_tiles(path, asked, report):
-    images, shown = part("tiles").draw(opened(path), asked)
+def attach_tiles(path, request, report):
+    images, shown = part("tiles").draw(opened(path), request)
     for number, image in enumerate(images):
         report.attach(f"figure-{number:02}", png(image, QUICK))
     print_json(shown)
@@ -72,7 +72,7 @@ def opened(path):
     return dataset
 
 
-def picture(path, asked):
+def picture(path, request):
     """PNG bytes and a description; None if there is nothing to show.
 
     The picture is smaller than requested if its PNG would exceed MAX_BYTES.
@@ -84,9 +84,9 @@ def picture(path, asked):
         from gdal_mcp.toolboxes.gdal.inside.parts import preview_raster as painter
     else:
         from gdal_mcp.toolboxes.gdal.inside.parts import preview_vector as painter
-    pixels = asked["pixels"]
+    pixels = request["pixels"]
     for _ in range(TRIES):
-        result = painter.paint(dataset, {**asked, "pixels": pixels})
+        result = painter.paint(dataset, {**request, "pixels": pixels})
         if result is None:
             return None
         image, shown = result

@@ -30,10 +30,10 @@ MAX_EXAGGERATION = 20.0
 RGB = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand)
 
 
-def paint(dataset, asked):
+def paint(dataset, request):
     """An in-memory dataset with grey or RGB bands and alpha, and a description of what it shows."""
-    mode, numbers = color_mode(dataset, asked)
-    source = PreviewBands(dataset, numbers, asked, averages=mode != "palette")
+    mode, numbers = color_mode(dataset, request)
+    source = PreviewBands(dataset, numbers, request, averages=mode != "palette")
     channels, alpha, stretched = PAINTERS[mode](source)
     crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
     shown = {
@@ -52,27 +52,27 @@ def paint(dataset, asked):
     for number, (data, color) in enumerate(zip(bands, colors, strict=False), 1):
         image.GetRasterBand(number).WriteRaster(0, 0, source.width, source.height, data)
         image.GetRasterBand(number).SetColorInterpretation(color)
-    return enlarged(image, asked["pixels"]), shown
+    return enlarged(image, request["pixels"]), shown
 
 
 class PreviewBands:
     """The bands to draw, and the size at which they are read."""
 
-    def __init__(self, dataset, numbers, asked, *, averages):
+    def __init__(self, dataset, numbers, request, *, averages):
         self.dataset, self.bands = dataset, [dataset.GetRasterBand(number) for number in numbers]
         columns, rows = dataset.RasterXSize, dataset.RasterYSize
-        shrink = min(1.0, asked["pixels"] / max(columns, rows))
+        shrink = min(1.0, request["pixels"] / max(columns, rows))
         width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
         # for tiles, the last band; GDAL uses it as a mask only if it has 8 or 16 bits
-        self._alpha = dataset.GetRasterBand(dataset.RasterCount) if asked["block"] else None
-        self.stretch = asked["stretch"]  # values for black and white; None: computed from the picture
+        self._alpha = dataset.GetRasterBand(dataset.RasterCount) if request["block"] else None
+        self.stretch = request["stretch"]  # values for black and white; None: computed from the picture
         self.coarse = False  # True if fewer rows and columns are read than the picture could have
         while decoded_pixels(self.bands[0], width, height) > MAX_DECODED and max(width, height) > FEWEST:
             width, height, self.coarse = max(1, width // 2), max(1, height // 2), True
         self.width, self.height = width, height
         averages = averages and columns * rows <= MAX_AVERAGED
         self._resampling = gdal.GRIORA_Average if averages else gdal.GRIORA_NearestNeighbour
-        self._end = time.monotonic() + asked["seconds"]
+        self._end = time.monotonic() + request["seconds"]
 
     def values(self, band, kind):
         """A buffer of a band at the picture's size. Raises RuntimeError if it cannot be read in time."""
@@ -104,9 +104,9 @@ class PreviewBands:
         return raster
 
 
-def color_mode(dataset, asked):
+def color_mode(dataset, request):
     """The painter's name, and the numbers of its bands. Raises RuntimeError for missing bands."""
-    count, color, numbers = dataset.RasterCount, asked["color"], asked["bands"]
+    count, color, numbers = dataset.RasterCount, request["color"], request["bands"]
     for number in numbers or ():
         if not 1 <= number <= count:
             raise RuntimeError(f"band {number} is asked for; the dataset has bands 1 to {count}")
@@ -256,11 +256,11 @@ def alpha_of(channels):
     return combined.to_bytes(len(channels[0].valid), "big")
 
 
-def both(one, other):
+def both(first, other):
     """The intersection of two masks. None means all pixels."""
-    if one is None or other is None:
-        return one if other is None else other
-    return (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big")
+    if first is None or other is None:
+        return first if other is None else other
+    return (int.from_bytes(first, "big") & int.from_bytes(other, "big")).to_bytes(len(first), "big")
 
 
 def enlarged(small, pixels):

@@ -19,15 +19,15 @@ MARGIN = 0.03  # fraction of the longer side
 DOT = 2.5  # pixels from the middle of a point's mark to its side
 
 
-def paint(dataset, asked):
+def paint(dataset, request):
     """An in-memory RGBA dataset, and a description of what it shows; None if there are no geometries."""
-    drawing = Drawing(asked["seconds"], asked["features"])
+    drawing = Drawing(request["seconds"], request["features"])
     for layer in layers_of(dataset, MAX_LAYERS):
         drawing.add(layer)
     if not drawing.boxes:
         return None
     wests, easts, souths, norths = zip(*drawing.boxes, strict=True)
-    canvas = Canvas((min(wests), min(souths), max(easts), max(norths)), asked["pixels"])
+    canvas = Canvas((min(wests), min(souths), max(easts), max(norths)), request["pixels"])
     for number, shapes in enumerate(drawing.layers):
         canvas.draw(shapes, COLORS[number % len(COLORS)])
     shown = {

@@ -25,7 +25,7 @@ def run_query(job, _report):
 
     `more` is true if there are further rows; `geometry_columns` are the columns with geometries.
     """
-    tables, started = Tables(job["tables"]), time.process_time()
+    tables, started, parsed = Tables(job["tables"]), time.process_time(), []
     try:
         result = open_result(tables, job["sql"], job["outline"])
         if job["form"]:
@@ -46,7 +46,7 @@ def run_query(job, _report):
     print_json({**answer, **about, **({"units": units} if units else {})})
     job["checks"] = list(column_checks(tables.dataset, job["outline"]))
     if not job["form"]:
-        job["checks"] += part("digits").result_checks(result, tables.dataset, job["outline"])
+        job["checks"] += part("digits").result_checks(result, parsed, tables.dataset, job["outline"])
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
     took, read_first = time.process_time() - started, tables.read_first(job["outline"], rows=True)

@@ -7,7 +7,7 @@ from itertools import islice
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.beside import COUNT_ANEW, in_wal_mode, pending, stale_counts
+from gdal_mcp.toolboxes.gdal.inside.parts.beside import HIDE_STORED_COUNTS, in_wal_mode, pending, stale_counts
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
@@ -91,7 +91,7 @@ def open_options(path):
     if in_wal_mode(path) and not pending(path):
         options.append("IMMUTABLE=YES")
     if stale_counts(path):
-        options.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
+        options.append(f"PRELUDE_STATEMENTS={HIDE_STORED_COUNTS}")
     return options
 
 

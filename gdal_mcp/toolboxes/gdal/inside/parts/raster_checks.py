@@ -22,6 +22,7 @@ LIMITS = {
     **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
+FEET = {"foot", "US survey foot"}
 # values that mean nodata in many datasets, and hardly ever a measurement
 FILLS = (
     *(-9999.0, -99999.0, -32767.0, -32768.0),
@@ -52,7 +53,7 @@ def raster_checks(dataset, facts, rows, origin):
         yield from (
             collars.stack_checks(dataset, facts, sources)
             if stacked
-            else collars.collar_checks(dataset, facts, sources, origin.cut)
+            else collars.collar_checks(dataset, facts, sources, origin.cutting_shape)
         )
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
@@ -116,7 +117,7 @@ def with_holes(source):
     return dataset is not None and any_holes(dataset)
 
 
-def kept_checks(facts, sources):
+def copied_pixel_checks(facts, sources):
     """Reports pixels that were copied into a data type that cannot store them, or to bands with another scale."""
     own = {scale_of(band) for band in facts["bands"]}
     limits = limits_of(facts["bands"][0])
@@ -186,6 +187,14 @@ def joined_checks(dataset, sources):
             if limits and declared & set(limits):
                 yield {"code": "nodata_in_others", "input": number, "minimum": min(declared & set(limits))}
                 return
+
+
+def combined_checks(sources):
+    """Reports bands in metres and bands in feet that a formula combines."""
+    bands = [band for _, row in sources if row for band in row["facts"].get("bands", ())]
+    units = {band.get("unit") for band in bands}
+    if "metre" in units and units & FEET:
+        yield {"code": "units_combined"}
 
 
 def unit_of(band):

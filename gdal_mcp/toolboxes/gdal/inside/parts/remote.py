@@ -84,7 +84,7 @@ class HostFiles:
         self._looking, self._known = {}, {}
         self._spans = OrderedDict()  # least recently used first
         self._blocks = {}  # (file, number) -> Span
-        self._held = 0  # bytes
+        self._cached_bytes = 0  # bytes
         self.failure = None
 
     def fail(self, name, why):
@@ -97,7 +97,7 @@ class HostFiles:
     def look(self, name):
         """The file or folder of that name, None if there is none. Raises Failed."""
 
-        def found():
+        def find():
             body = answered(self._ask(LOOK, name))
             file = File(name, *LOOKED.unpack_from(body))
             sent = min(len(body) - LOOKED.size, file.size)
@@ -108,7 +108,7 @@ class HostFiles:
                     self._keep(Span(file, here, 0, stop, LOOKED.size))
             return file
 
-        return self._once(LOOK, name, found)
+        return self._once(LOOK, name, find)
 
     def list(self, name):
         """The names in a folder, None if there is none. Raises Failed."""
@@ -202,14 +202,14 @@ class HostFiles:
         """Adds a span to the cache, and removes the least recently used spans, except those with blocks of `keep`."""
         self._spans[span] = None
         self._blocks.update(((span.file, number), span) for number in range(span.first, span.stop))
-        self._held += span.size
-        for old in list(self._spans) if self._held > self._budget else ():
-            if self._held <= self._budget:
+        self._cached_bytes += span.size
+        for old in list(self._spans) if self._cached_bytes > self._budget else ():
+            if self._cached_bytes <= self._budget:
                 break
             if old.file is span.file and not keep.isdisjoint(range(old.first, old.stop)):
                 continue
             del self._spans[old]
-            self._held -= old.size
+            self._cached_bytes -= old.size
             for number in range(old.first, old.stop):
                 del self._blocks[old.file, number]
 

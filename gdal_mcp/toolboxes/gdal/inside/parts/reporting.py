@@ -50,9 +50,9 @@ class Errors:
     """
 
     def __init__(self, *, quiet=False):
-        self._handler = HANDLER(self._heard)
+        self._handler = HANDLER(self._on_message)
         self._quiet = quiet
-        self.heard = {}  # count by level, number and message
+        self.messages = {}  # count by level, number and message
         self.failures = 0
         self.memory = False
         self.ignored = ()  # endings of messages that this job ignores
@@ -66,7 +66,7 @@ class Errors:
         library.CPLSetErrorHandler(self._before)
         library.CPLPopErrorHandler()
 
-    def _heard(self, level, number, message):
+    def _on_message(self, level, number, message):
         try:
             self(level, number, decoded(message))
         except MemoryError:  # the text of the message is lost, but the failure is counted
@@ -85,10 +85,10 @@ class Errors:
             words = message.lower()
             self.memory |= number == OUT_OF_MEMORY or any(word in words for word in MEMORY_WORDS)
         entry = (level, number, message)
-        if entry not in self.heard and len(self.heard) == MAX_ERRORS:
+        if entry not in self.messages and len(self.messages) == MAX_ERRORS:
             return
-        self.heard[entry] = self.heard.get(entry, 0) + 1
-        if not self._quiet and self.heard[entry] == 1:
+        self.messages[entry] = self.messages.get(entry, 0) + 1
+        if not self._quiet and self.messages[entry] == 1:
             sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
             sys.stderr.flush()
 
@@ -98,7 +98,7 @@ class Errors:
         Returns a list with a check if there were any.
         """
         failures, self.failures = self.failures, 0
-        self.heard = {(WARNING, *entry[1:]): count for entry, count in self.heard.items()}
+        self.messages = {(WARNING, *entry[1:]): count for entry, count in self.messages.items()}
         return [{"code": "features_skipped", "count": failures}] if failures else []
 
     @property
@@ -106,7 +106,7 @@ class Errors:
         keys, names = ("level", "number", "message", "count"), {2: "warning", 3: "error", 4: "error"}
         return [
             dict(zip(keys, (names[level], number, message[:2000], count), strict=True))
-            for (level, number, message), count in self.heard.items()
+            for (level, number, message), count in self.messages.items()
         ]
 
     def fail(self, message):
@@ -114,11 +114,11 @@ class Errors:
 
     def fail_first(self, message):
         """Puts a message before those of GDAL, so that it remains when a long error is truncated."""
-        self.heard = {(FAILURE, 1, message): 1, **self.heard}
+        self.messages = {(FAILURE, 1, message): 1, **self.messages}
 
     def take(self, other):
         """Adds the messages of another collector."""
-        for level, number, message in other.heard:
+        for level, number, message in other.messages:
             self(level, number, message)
         self.memory |= other.memory
 

@@ -12,7 +12,7 @@ SHARED = 0.01  # fraction of all borders that are common, above which polygons c
 PIECES = 100  # pieces into which the longer side of a polygon's box is divided
 STRAIGHT = 0.01  # fraction of the area; a larger change by straight edges is reported
 # fraction of common borders that must remain; all remain if polygons are simplified as a coverage
-KEPT = 0.95
+MIN_BORDERS = 0.95
 
 
 def shape_checks(layer, source, options):
@@ -27,7 +27,7 @@ def shape_checks(layer, source, options):
             yield {"code": "nothing_dissolved", "count": len(after)}
     if "simplify" in options:
         common, left = map(common_borders, (before, after))
-        if common > SHARED and left < KEPT * common:
+        if common > SHARED and left < MIN_BORDERS * common:
             yield {"code": "borders_torn", "percent": round(100 * (1 - left / common))}
 
 

@@ -20,7 +20,7 @@ ATTRIBUTE = re.compile(r'([\w:]+)="([^"]*)"')
 CELL = re.compile(r'<(?:\w+:)?c\s[^>]*?r="([A-Z]{1,3})\d+"[^>]*>\s*<(?:\w+:)?v>(\d{1,7}\.\d+)</')
 
 
-def cut_times(path):
+def time_count(path):
     """The number of cells with a time of day in columns that GDAL reads as dates; 0 if the file is not a workbook."""
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX"])
     try:

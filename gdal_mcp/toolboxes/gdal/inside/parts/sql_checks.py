@@ -24,6 +24,8 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shape
 MOST_SECONDS = 3.0  # seconds of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
 OWN = frozenset({"rowid", "fid", "ogc_fid", "geometry", "geom", "ogr_style"})
+# SQL that is true for a text with one sign at most, digits, and one point at most
+IS_NUMBER = "({0} GLOB '*[0-9]*' AND {0} NOT GLOB '*.*.*' AND ltrim({0}, '+-') NOT GLOB '*[^0-9.]*')"
 UNEXAMINED = {"code": "rows_unexamined"}
 SAME_COORDINATES = [
     "IGNORE_DATA_AXIS_TO_SRS_AXIS_MAPPING=YES",
@@ -41,7 +43,7 @@ def column_checks(dataset, outline):
             kinds.setdefault(name, set()).add(kind)
         for column in shapes(layer.GetLayerDefn()):
             kinds.setdefault(column.GetName().lower(), set()).add(None)
-        duplicates = names_alike(layer)
+        duplicates = ambiguous_names(layer)
         kinds |= {f"{name}2": {None} for name in duplicates}  # SQLite's name for the second column
         if duplicates & set(outline["named"]) and layer.GetName().lower() in outline["reads"]:
             yield {"code": "columns_alike", "count": len(duplicates)}
@@ -56,7 +58,7 @@ def column_checks(dataset, outline):
         yield {"code": "date_arithmetic"}
 
 
-def names_alike(layer):
+def ambiguous_names(layer):
     """The names of columns, in lower case, that differ from another name only in case."""
     names = [field.GetName().lower() for field in fields(layer.GetLayerDefn())]
     return {name for name in names if names.count(name) > 1}
@@ -99,6 +101,7 @@ def counted_checks(dataset, outline, read_first, dialect):
                 yield from nulls_in_list(counting, outline["excluded"])
                 yield from union_parts(counting, outline["unions"])
                 yield from empty_texts(counting, outline["nulls"])
+                yield from mixed_texts(counting, outline)
             if counting.failed:
                 yield UNEXAMINED
                 return
@@ -153,6 +156,19 @@ def empty_texts(counting, names):
             statement = f"""SELECT count(*) - count("{name}"), sum("{name}" = '') FROM "{item["table"]}\""""  # noqa: S608 - names of a layer
             if (counts := counting.numbers(statement)) and counts[1] and not counts[0]:
                 yield {"code": "empty_texts", "count": counts[1]}
+                return
+
+
+def mixed_texts(counting, outline):
+    """Reports a text column that the statement sorts, compares or sums as numbers, and that has other texts too."""
+    for table in sorted(counting.layers.keys() & outline["reads"].keys()):
+        kinds = columns_of(counting.layers[table])
+        for name in (name for name in outline["as_numbers"] if kinds.get(name) == ogr.OFTString):
+            text = f"""nullif(trim("{name}"), '')"""
+            statement = f'SELECT count({text}), sum({IS_NUMBER.format(text)}) FROM "{table}"'  # noqa: S608 - names of a layer
+            count, numbers = counting.numbers(statement) or (0, 0)
+            if count / 2 <= numbers < count:
+                yield {"code": "mixed_compared", "count": count - numbers, "of": count}
                 return
 
 

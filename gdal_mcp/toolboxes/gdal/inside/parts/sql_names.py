@@ -20,7 +20,7 @@ QUOTED = '"{}"'.format
 
 def add_known_names(job, errors):
     """Adds a message for each table, the most likely one first."""
-    missing = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
+    missing = next((match for _, _, text in errors.messages if (match := MISSING.search(text))), None)
     if missing is None:
         return
     name = missing[missing.lastindex].rpartition(".")[2].strip('"').lower()

@@ -34,7 +34,7 @@ LOST = {
 }
 
 
-def made_again(words, kind, *more):
+def remade(words, kind, *more):
     """Runs a command of the `gdal` program again into an in-memory format; None if that is impossible."""
     algorithm, path, rest = instantiated(words)
     if "[" in rest:
@@ -63,7 +63,7 @@ def statement_checks(job):
         # the dataset of the statement: the input, or the result of the previous steps
         if "pipeline" in words:
             at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
-            dataset = made_again([*words[:at], "!", "write"], "MEM")
+            dataset = remade([*words[:at], "!", "write"], "MEM")
         else:
             dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=statement["open_options"])
         findings = list(column_checks(dataset, outline)) if dataset else []
@@ -168,7 +168,7 @@ def computed(job, *, calculates):
 
     options = {"--output-data-type": "Float64", **({"--nodata": repr(NO_RESULT)} if calculates else {})}
     words = [word for word in job["options"] if word.partition("=")[0] not in options]
-    dataset = made_again(words, "VRT", *map("=".join, options.items()))
+    dataset = remade(words, "VRT", *map("=".join, options.items()))
     if dataset is None or is_large(dataset):
         return numpy.array([])
     bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))

@@ -103,14 +103,14 @@ def number_of(text):
 class Survey:
     """Facts about the features of a layer.
 
-    `whole` is False if the limit ended the pass; the facts are then those of the first features.
+    `is_complete` is False if the limit ended the pass; the facts are then those of the first features.
     """
 
     def __init__(self, layer, clock, kinds=None, *, valid=False):
         own = [field.GetType() for field in fields(layer.GetLayerDefn(), MAX_FIELDS)]
         self.columns = [Column(kind) for kind in (kinds or own)]
         self.features = self.empty = self.invalid = self.checked = 0
-        self.geometries, self.spans, self.whole = set(), [], True
+        self.geometries, self.spans, self.is_complete = set(), [], True
         self.ids = []
         # west and east of each feature, or of each part of features wider than half of the earth, because those may be
         # cut at the antimeridian
@@ -122,7 +122,7 @@ class Survey:
         with clock:
             for feature in layer:
                 if self.features == clock.features or clock.over:
-                    self.whole = False
+                    self.is_complete = False
                     break
                 self._add(feature, own)
         layer.ResetReading()

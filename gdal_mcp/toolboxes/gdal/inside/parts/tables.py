@@ -14,7 +14,7 @@ NAME = 64  # characters of a column's name, at most
 HEADER = 1 << 16  # bytes of a header line
 INT64 = range(-(1 << 63), 1 << 63)
 DOUBLE = 1 << 53  # a double represents every whole number up to this one
-WHOLE = re.compile(r"[-+]?\d{1,4000}", re.ASCII)
+INTEGER_TEXT = re.compile(r"[-+]?\d{1,4000}", re.ASCII)
 # names of columns with keys, whose every digit matters
 KEY = re.compile(r"(?:^|_)(?:\w*id|code|key|nr|no|number|ref)(?:$|[_\d])", re.IGNORECASE)
 FINE_TIME = re.compile(
@@ -116,7 +116,7 @@ def are_long(texts):
     """True if texts lose digits when their types are detected: GDAL reads whole numbers among fractions as floating
     point.
     """
-    integers = [int(text) for text in texts if WHOLE.fullmatch(text)]
+    integers = [int(text) for text in texts if INTEGER_TEXT.fullmatch(text)]
     if any(map(FINE_TIME.match, texts)) or any(number not in INT64 for number in integers):
         return True
     fractions = len(integers) < len(texts) and all(map(is_number, texts))

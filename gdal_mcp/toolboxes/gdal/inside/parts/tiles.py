@@ -10,20 +10,20 @@ WORLD = 20037508.342789244  # metres from the middle of Web Mercator to each of 
 LOOK = ("color", "bands", "stretch")
 
 
-def draw(dataset, asked):
+def draw(dataset, request):
     """The tiles row by row, each as a small image, and a description of their colours and stretch.
 
-    Colours and stretch are those of `asked`, or else those of a picture of the whole raster, so that tiles match.
+    Colours and stretch are those of `request`, or else those of a picture of the whole raster, so that tiles match.
     """
     if dataset is None or not has_pixels(dataset):
         raise RuntimeError("only rasters have tiles")
-    look = {key: asked[key] for key in LOOK}
+    look = {key: request[key] for key in LOOK}
     if look["stretch"] is None:
-        _, shown = preview_raster.paint(dataset, {**asked, "pixels": PIXELS, "block": None})
+        _, shown = preview_raster.paint(dataset, {**request, "pixels": PIXELS, "block": None})
         look = {key: shown[key] for key in LOOK}
-    *_, count = asked["block"]
-    there = warped(dataset, asked["block"], mixes=look["color"] != "palette")
-    image, _ = preview_raster.paint(there, {**asked, **look, "pixels": PIXELS * count})
+    *_, count = request["block"]
+    there = warped(dataset, request["block"], mixes=look["color"] != "palette")
+    image, _ = preview_raster.paint(there, {**request, **look, "pixels": PIXELS * count})
     places = [(PIXELS * column, PIXELS * row) for row in range(count) for column in range(count)]
     windows = [[*place, PIXELS, PIXELS] for place in places]
     return [gdal.Translate("", image, format="MEM", srcWin=window) for window in windows], {

@@ -38,7 +38,7 @@ CODE = re.compile(r"^(?:[A-Z_]+\()*([A-Za-z_0-9]+?)\)*$")  # such as DERIVED_FRO
 SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
 # semi-major axis in metres and inverse flattening of Hughes 1980, which is used only for maps of the poles
 HUGHES = (6378273.0, 298.279)
-MOST_APART = 2.0  # metres: EPSG's accuracy of WGS 84 itself, whose realizations count as one
+MAX_DISTANCE = 2.0  # metres: EPSG's accuracy of WGS 84 itself, whose realizations count as one
 SAME_HEIGHT = 0.01  # metres below which heights count as the same
 YEARS = (2000.0, 2020.0)  # years between which the motion of a place is measured
 SAME_DRIFT = 0.002  # metres per year, less than any plate moves
@@ -103,7 +103,7 @@ class Proj:
             at = (ctypes.c_double * 4)(west + x * (east - west), south + y * (north - south), 0.0, math.inf)
             failed = self.trans_array(way, 1, 1, ctypes.byref(at))
             if not failed and (last := self.trans_get_last_used_operation(way)):
-                row = self.told(last)
+                row = self.description(last)
                 counts[row["name"]] += 1
                 first.setdefault(row["name"], row)
         return [{**first[name], "share": count / counts.total()} for name, count in counts.most_common()]
@@ -144,7 +144,8 @@ class Proj:
         operations = self.operations(source, target, area)
         count = self.list_get_count(operations) if operations else 0
         return [
-            self.told(self.list_get(self.context, operations, i)) for i in range(min(count, MAX_CANDIDATES))
+            self.description(self.list_get(self.context, operations, i))
+            for i in range(min(count, MAX_CANDIDATES))
         ]
 
     def operations(self, source, target, area):
@@ -155,7 +156,7 @@ class Proj:
             self.operation_factory_context_set_area_of_interest(self.context, how, *area)
         return self.create_operations(self.context, source, target, how)
 
-    def told(self, operation):
+    def description(self, operation):
         name = (self.get_name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
         count = self.concatoperation_get_step_count(self.context, operation)
         parts = [self.concatoperation_get_step(self.context, operation, i) for i in range(count)]
@@ -182,12 +183,14 @@ class Proj:
                 return True
         return False
 
-    def identifier(self, made):
+    def identifier(self, proj_object):
         """AUTHORITY:CODE of an operation or a CRS; None without one.
 
         An inverse or derived object has the code of its original.
         """
-        authority, code = (made and get(made, 0) for get in (self.get_id_auth_name, self.get_id_code))
+        authority, code = (
+            proj_object and get(proj_object, 0) for get in (self.get_id_auth_name, self.get_id_code)
+        )
         known = authority and CODE.match(authority.decode())
         return f"{known[1]}:{code.decode()}" if known and code else None
 
@@ -226,7 +229,7 @@ def crs_named(name):
     return dataset.GetLayer(0).GetSpatialRef()
 
 
-def described(source, target, box, raster, asked):
+def described(source, target, box, raster, requested_box):
     proj = the_proj()
     ends = [proj.of(crs) for crs in (source, target)]
     if not all(ends):
@@ -238,9 +241,9 @@ def described(source, target, box, raster, asked):
         operations = [{**candidates[0], "share": 1.0}]
     else:
         assumed = None  # only GDAL's warper passes an area to PROJ
-        if asked and asked != "points":
-            assumed = [float(number) for number in asked.split(",")]
-        elif raster and not asked:
+        if requested_box and requested_box != "points":
+            assumed = [float(number) for number in requested_box.split(",")]
+        elif raster and not requested_box:
             assumed = assumed_box(box, source)
         way = proj.way(*ends, assumed)
         operations = proj.used(way, box)
@@ -328,15 +331,15 @@ def by_way_of_wgs84(source, target, box, area):
     return places if all(places) else ()
 
 
-def are_near(one, other):
+def are_near(place, other):
     """True if both places are the same within MOST_APART."""
-    east = (one.lon - other.lon) * math.cos(math.radians(one.lat))
-    return math.hypot(east, one.lat - other.lat) * METRES_OF_DEGREE <= MOST_APART
+    east = (place.lon - other.lon) * math.cos(math.radians(place.lat))
+    return math.hypot(east, place.lat - other.lat) * METRES_OF_DEGREE <= MAX_DISTANCE
 
 
-def in_two_steps(one, other):
+def in_two_steps(first, other):
     """Combines an operation to WGS 84 and one from WGS 84 into one description."""
-    ways = [place.way for place in (one, other) if place.way]
+    ways = [place.way for place in (first, other) if place.way]
     unknown = any(way["accuracy"] is None for way in ways)
     return {
         "name": " + ".join(way["name"] for way in ways),
@@ -363,7 +366,7 @@ def in_wgs84(crs, x, y, area):
     ends = [proj.of(end) for end in (crs, target)]
     for way in (way for within in (area, None) for way in proj.true_ways(*ends, within)):
         if (place := proj.placed(way, x, y)) is not None:
-            return InWgs84(*place, proj.told(way))
+            return InWgs84(*place, proj.description(way))
     return None
 
 

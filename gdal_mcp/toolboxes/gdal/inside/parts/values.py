@@ -14,7 +14,7 @@ from osgeo import gdal, gdal_array, ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.pixels import (
     DOUBLE,
     MAX_BANDS,
-    WHOLE,
+    MAX_PIXELS,
     any_holes,
     is_float,
     value_ranges,
@@ -153,7 +153,7 @@ def is_masked(dataset):
     band = dataset.GetRasterBand(1)
     if band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA):
         return False
-    exact = band.XSize * band.YSize <= WHOLE
+    exact = band.XSize * band.YSize <= MAX_PIXELS
     limits = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
     return limits is not None and limits[0] == 0
 
@@ -161,7 +161,7 @@ def is_masked(dataset):
 def is_wide(band):
     if band.DataType not in (gdal.GDT_Int64, gdal.GDT_UInt64):
         return False
-    limits = band.ComputeRasterMinMax(band.XSize * band.YSize > WHOLE, can_return_none=True)
+    limits = band.ComputeRasterMinMax(band.XSize * band.YSize > MAX_PIXELS, can_return_none=True)
     return limits is not None and max(map(abs, limits)) > DOUBLE
 
 
@@ -267,7 +267,7 @@ def lost(bands, kind):
         **{key: sum(row[key] for row in rows) for key in counted},
         "minimum": min((row["minimum"] for row in rows if row["minimum"] is not None), default=None),
         "maximum": max((row["maximum"] for row in rows if row["maximum"] is not None), default=None),
-        "exact": all(band.XSize * band.YSize <= WHOLE // len(bands) for band in bands),
+        "exact": all(band.XSize * band.YSize <= MAX_PIXELS // len(bands) for band in bands),
         "bands": len(bands),
     }
 
@@ -306,7 +306,7 @@ def lost_of(band, kind):
 
 def pixels(band):
     """The values of all pixels or of a sample, and a mask that is True for values that are not nodata."""
-    side = {} if band.XSize * band.YSize <= WHOLE else {"buf_xsize": SIDE, "buf_ysize": SIDE}
+    side = {} if band.XSize * band.YSize <= MAX_PIXELS else {"buf_xsize": SIDE, "buf_ysize": SIDE}
     values, nodata = band.ReadAsArray(**side), band.GetNoDataValue()
     if nodata is None:
         return values, numpy.ones(values.shape, bool)

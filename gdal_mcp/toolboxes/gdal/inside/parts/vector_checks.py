@@ -31,7 +31,7 @@ class OutputOrigin(NamedTuple):
     clock: Clock  # the same for all outputs of a call
     compared: tuple = ()  # numbers of the inputs with which the output is compared
     updates: bool = False  # True if the output existed before, and has more than the inputs
-    cut: object = None  # a shape from the call that cuts a raster, and the name of its CRS or ""
+    cutting_shape: object = None  # a shape from the call that cuts a raster, and the name of its CRS or ""
     options: tuple = ()  # the words of the command
     again: object = None  # creates the output a second time, in memory; None if that takes too long
 
@@ -82,7 +82,7 @@ def layer_checks(dataset, rows, origin):
         source_layers = [layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS)]
         checks += part("digits").digit_checks(layer, after, source_layers, clock, driver)
         checks += type_checks(layer, source_layers) if "concat" in origin.options else ()
-        undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
+        undeclared = row["geometry"] == "Unknown (any)" and after.is_complete and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):
             kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
@@ -167,12 +167,12 @@ def paired(layer, rows, readable):
 
 def content(row, after, empty_before):
     """Checks of one layer by itself, except for features that had no geometry before."""
-    sampled = {} if after.whole else {"sampled": True}
+    sampled = {} if after.is_complete else {"sampled": True}
     if after.invalid:
         yield {"code": "invalid_geometries", "count": after.invalid, "of": after.checked, **sampled}
     if garbled := sum(column.garbled for column in after.columns):
         yield {"code": "characters_lost", "count": garbled, **sampled}
     if row["geometry"] != "None" and after.empty > empty_before:
         yield {"code": "empty_geometries", "count": after.empty, "of": after.features, **sampled}
-    if not after.whole:
+    if not after.is_complete:
         yield {"code": "values_unexamined", "count": after.features, "of": row["features"]}

@@ -24,7 +24,7 @@ FILE_ERROR = 3  # CPLE_FileIO
 MODE_AT = {"x86_64": 24, "aarch64": 16}[platform.machine()]  # offset of st_mode in struct stat
 SIZE_AT, TIME_AT = 48, 88  # offsets of st_size and st_mtime on both
 SHARE = 7  # RLIMIT_DATA is seven eighths of the memory; the cached blocks get another eighth
-MOST_KEPT = 256 << 20  # bytes
+MAX_CACHE = 256 << 20  # bytes
 UNLIMITED = 1 << 62
 SEEK_CUR, SEEK_END = 1, 2
 MODULO = 1 << 64  # GDAL seeks backwards with unsigned offsets that wrap around
@@ -206,7 +206,7 @@ INSTALLED = []  # the file system of this process
 def install(ask):
     """Registers the file system with GDAL, once per process; `ask` sends questions to the host. Returns the `HostFiles`."""
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    budget = min(limit // SHARE, MOST_KEPT) if 0 < limit < UNLIMITED else MOST_KEPT
+    budget = min(limit // SHARE, MAX_CACHE) if 0 < limit < UNLIMITED else MAX_CACHE
     file_system = FileSystem(HostFiles(ask, budget))
     for name in ("VSIAllocFilesystemPluginCallbacksStruct", "VSICalloc", "VSIStrdup"):
         getattr(library, name).restype = _POINTER

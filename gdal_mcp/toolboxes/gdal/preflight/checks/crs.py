@@ -93,18 +93,18 @@ def other_longitudes(call: AlgorithmCall) -> Iterator[Finding]:
             box = other.extent
         if box is None and not call.text("geometry-crs"):
             box = _box_of_wkt(call.text("geometry"))
-        if box is not None and _elsewhere(box, facts.extent):
+        if box is not None and _is_shifted(box, facts.extent):
             change = _by_warping(call, box)
             instead = "raster reproject" if change else ""
             yield make_finding("longitudes_shifted", refuses=True, change=change, instead=instead)
 
 
-def features_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
+def shifted_features(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds a box for features in another range of longitudes than the features."""
     facts, box = call.input, call.box("bbox") if not call.text("bbox-crs") else None
     if call.path not in ("vector clip", "vector filter") or facts is None or facts.extent is None:
         return
-    if facts.degrees and box is not None and _elsewhere(box, facts.extent):
+    if facts.degrees and box is not None and _is_shifted(box, facts.extent):
         yield make_finding("features_shifted")
 
 
@@ -125,13 +125,13 @@ def position_outside(call: AlgorithmCall) -> Iterator[Finding]:
         yield make_finding("position_shifted" if facts.degrees and turned else "position_outside")
 
 
-def inputs_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
+def shifted_inputs(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds rasters that are joined, some with longitudes from 0 to 360 and others from -180 to 180."""
     known = [dataset.extent for dataset in call.inputs if dataset and dataset.degrees and dataset.extent]
     if call.path not in ("raster mosaic", "gdal_merge") or len(known) < 2:
         return
     span = max(box[2] for box in known) - min(box[0] for box in known)
-    if span > _AROUND or any(_elsewhere(box, other) for box in known for other in known if box is not other):
+    if span > _AROUND or any(_is_shifted(box, other) for box in known for other in known if box is not other):
         yield make_finding("longitudes_joined")
 
 
@@ -195,7 +195,7 @@ def _is_degrees(call: AlgorithmCall) -> bool:
     return call.text("bbox-crs").upper() in ("EPSG:4326", "OGC:CRS84") or bool(call.target_degrees)
 
 
-def _elsewhere(box: Box, extent: Box) -> bool:
+def _is_shifted(box: Box, extent: Box) -> bool:
     """True if a box extends beyond a side of a raster and, shifted by 360 degrees, would intersect it."""
     slack = 1e-6 + (extent[2] - extent[0]) / 1000
     if box[1] > extent[3] or box[3] < extent[1]:
@@ -244,8 +244,8 @@ def no_input_crs(call: AlgorithmCall) -> Iterator[Finding]:
 CHECKS: Final = (
     antimeridian,
     other_longitudes,
-    features_elsewhere,
-    inputs_elsewhere,
+    shifted_features,
+    shifted_inputs,
     position_outside,
     cannot_reproject,
     longitudes_beyond_180,

@@ -7,7 +7,7 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import COMPUTES, EXACT_INTEGERS, NORTH_UP, ON_A_GRID
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, number_of, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
-from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
+from gdal_mcp.toolboxes.gdal.preflight.estimate import output_raster
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
@@ -26,6 +26,11 @@ _NOT_CONTINUOUS: Final = re.compile(
     r"(?<![a-z])(?:aspect|w?dir|(?:wind|wave|current|swell|flow)?_?(?:dir|direction)|azimuth|bearing|heading"
     r"|class(?:es)?|classification|land_?(?:cover|use)|lulc|b?qa|flags?|years?|dates?)(?![a-z])"
 )
+# formulas that are the mean, the sum or an extreme of a single input: without `flatten`, that of each band alone
+_OF_ONE: Final = {
+    "builtin": re.compile(r"mean|median|mode|sum|min|max|geometric_mean|harmonic_mean"),
+    "muparser": re.compile(r"\s*(?:avg|sum|min|max)\(\s*\w+\s*\)\s*"),
+}
 _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these may also change the data type
 
@@ -57,7 +62,7 @@ def keeps_all(quality: str) -> bool:
 
 
 def lossy(call: AlgorithmCall) -> Iterator[Finding]:
-    raster = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    raster = call.input if call.path == "raster convert" else output_raster(call) or call.input
     # larger types than those of pictures
     deep = raster is not None and raster.data_type not in ("", "Byte", "UInt8", "Int8")
     if not call.driver or not (_continuous(raster) or (deep and call.driver == "JP2OpenJPEG")):
@@ -80,7 +85,7 @@ def nodata_out_of_range(call: AlgorithmCall) -> Iterator[Finding]:
 
     The value is that of an argument, else that of the input if the data type changes.
     """
-    raster, facts = raster_made(call), call.input
+    raster, facts = output_raster(call), call.input
     limits = TYPE_RANGE.get(raster.data_type) if raster else None
     if raster is None or limits is None:
         return
@@ -220,6 +225,17 @@ def distances(call: AlgorithmCall) -> Iterator[Finding]:
         yield make_finding("far_undeclared", change={"nodata": ("-1",)})
 
 
+def nothing_aggregated(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds a mean, a sum or an extreme of the bands of one raster that is computed for each band alone."""
+    facts, dialect = call.input, call.text("dialect") or "muparser"
+    if call.path != "raster calc" or facts is None or len(call.inputs) != 1 or call.flag("flatten"):
+        return
+    pattern = _OF_ONE.get(dialect)
+    if facts.bands > 1 and pattern is not None and pattern.fullmatch(call.text("calc")):
+        change = {"flatten": ("true",)} if dialect == "builtin" else None
+        yield make_finding("nothing_aggregated", {"count": facts.bands}, change=change)
+
+
 def heights_left_out(call: AlgorithmCall) -> Iterator[Finding]:
     names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
     if call.path == "raster contour" and not call.flag("3d") and not any(map(call.text, names)):
@@ -228,7 +244,7 @@ def heights_left_out(call: AlgorithmCall) -> Iterator[Finding]:
 
 def four_bands(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds JPEG outputs with four bands, which are interpreted as cyan, magenta, yellow and black."""
-    raster = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    raster = call.input if call.path == "raster convert" else output_raster(call) or call.input
     if call.driver == "JPEG" and raster is not None and raster.bands == 4:
         yield make_finding("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 
@@ -311,6 +327,7 @@ CHECKS: Final = (
     control_points,
     wide_numbers,
     imaginary_lost,
+    nothing_aggregated,
     heights_left_out,
     four_bands,
     position_in_pixels,

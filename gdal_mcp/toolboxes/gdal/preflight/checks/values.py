@@ -59,9 +59,9 @@ _SKIPS_NODATA: Final = frozenset(
     "mean sum median mode min max geometric_mean harmonic_mean stdev quantile".split()
 )
 # arguments that may define nodata
-_SAYS_NODATA: Final = frozenset({"nodata", "input-nodata", "mapping"})
+_NODATA_ARGUMENTS: Final = frozenset({"nodata", "input-nodata", "mapping"})
 # for each probe: the fact that it reports, the check, and the change that corrects the call
-_SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] = {
+_PROBES: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] = {
     "fills": ("fills", "nodata_undeclared", None),
     "heights": ("assumed", "heights_assumed", None),
     "classes": ("classes", "classes_mixed", None),
@@ -93,7 +93,8 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
         probes.append("holes")
     cares = any(
-        _SAYS_NODATA & set(arguments) or "?" in "".join(arguments.get("calc", ())) for _, arguments in steps
+        _NODATA_ARGUMENTS & set(arguments) or "?" in "".join(arguments.get("calc", ()))
+        for _, arguments in steps
     )
     if not cares and any(path in COMPUTES for path, _ in steps[:2]):
         probes.append("fills")
@@ -252,7 +253,7 @@ def findings(
     """
     for name, look in looks.items():
         edit = _nodata_of_edit(steps)
-        key, check, change = _SAID.get(name, ("", "", None))
+        key, check, change = _PROBES.get(name, ("", "", None))
         if name == "holes" and look.get("holes") and edit:
             if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
                 yield make_finding("nodata_redeclared")

@@ -160,7 +160,7 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def xy_exchanged(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds points whose x is read from a column of latitudes, and y from one of longitudes."""
     makes = call.path == "vector make-point"
-    pairs = [(call.text("x"), call.text("y"))] if makes else reading.points_made(call.text("sql"))
+    pairs = [(call.text("x"), call.text("y"))] if makes else reading.point_columns(call.text("sql"))
     east, north = (call.option(f"{axis}_POSSIBLE_NAMES", "open-option") for axis in "XY")
     pairs.append((east, north))
     for x, y in [(x, y) for x, y in pairs if (y.casefold(), x.casefold()) in _PAIRS][:1]:

@@ -36,7 +36,7 @@ class GeometryOrigin(NamedTuple):
 
     table: str = ""
     code: str = ""
-    made: bool = False  # True if a function made it from numbers or text
+    is_computed: bool = False  # True if a function made it from numbers or text
 
 
 class Budget:
@@ -69,7 +69,9 @@ def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[
         return frozenset(GeometryOrigin(origin.table, f"EPSG:{code}") for origin in before if code)
     if is_constructor(name):
         code = number(arguments[-1]) if arguments else ""
-        return frozenset({GeometryOrigin("", f"EPSG:{code}", made=True)} if len(code) >= _LEAST_CODE else ())
+        return frozenset(
+            {GeometryOrigin("", f"EPSG:{code}", is_computed=True)} if len(code) >= _LEAST_CODE else ()
+        )
     return frozenset(origin for part in arguments for origin in origins(part, budget, depth))
 
 

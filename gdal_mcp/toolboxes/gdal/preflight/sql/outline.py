@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import geometry_probes
 from gdal_mcp.toolboxes.gdal.preflight.sql.measures import measured_columns
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import columns_added, columns_compared
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     AGGREGATES,
     COMPARISONS,
@@ -65,6 +66,7 @@ def outline_of(text: str) -> Data | None:
         "with": ", ".join(map(text_of, inside.expressions)) if inside is not None else "",
         "reads": dict(reads),
         "own_tables": sorted(own),
+        "generated": sorted(_generated(tree)),
         "makes_json": any(function(node).startswith("json") for node in tree.walk()),
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
@@ -72,12 +74,25 @@ def outline_of(text: str) -> Data | None:
         "nulls": sorted(_tested_for_null(tree)),
         "measured": measured_columns(tree),
         "named": sorted({column.name.lower() for column in columns(tree.walk())}),
+        "as_numbers": sorted(columns_compared(text) | columns_added(text)),
         "divided": [sorted(names) for names in _divided(tree)],
         "sixtieths": [sorted(names) for names in _sixtieths(tree)],
         "added": sorted(_added(tree)),
         "excluded": [text_of(node.args["query"]) for node in _excluding(tree)],
         "unions": list(_unions(tree)),
         "selects": [_select(select) for select in queries(tree) if not _is_tested(select)],
+    }
+
+
+def _generated(tree: "Expr") -> set[str]:
+    """The names of WITH tables and subqueries that read no table of the data, such as lists of numbers."""
+    names: set[str] = set()
+    for node in tree.walk():
+        if node.key in ("cte", "subquery", "values") and node.alias:
+            read = {inner.name.lower() for inner in node.walk() if inner.key == "table"}
+            names |= {node.alias.lower()} if read <= {node.alias.lower(), *names} else set()
+    return names | {
+        name_of(node) for node in tree.walk() if node.key == "table" and node.name.lower() in names
     }
 
 
@@ -301,11 +316,11 @@ def _quoted(tree: "Expr") -> set[str]:
     names = (
         column for column in columns(tree.walk()) if not is_star(column) and column.this.args.get("quoted")
     )
-    used = {column.name.lower() for column in names if not column.text("table") and _is_meant(column)}
+    used = {column.name.lower() for column in names if not column.text("table") and _must_be_column(column)}
     return used - aliases - listed
 
 
-def _is_meant(column: "Expr") -> bool:
+def _must_be_column(column: "Expr") -> bool:
     above = column.parent
     if above is None:
         return False
@@ -351,7 +366,7 @@ def _divided(tree: "Expr") -> Iterator[set[str]]:
         while cast is not None and cast.key == "paren":
             cast = cast.parent
         made_whole = cast is not None and cast.key == "cast" and "INT" in text_of(cast.args["to"]).upper()
-        before, after = _whole(node.this), _whole(node.expression)
+        before, after = _integer_columns(node.this), _integer_columns(node.expression)
         if not made_whole and before is not None and after is not None:
             yield before | after
 
@@ -362,7 +377,11 @@ def _sixtieths(tree: "Expr") -> Iterator[set[str]]:
     Such a sum may convert degrees and minutes.
     """
     for node in tree.walk():
-        columns = _whole(node.this) if node.key == "div" and number(node.expression) in _SIXTIETHS else None
+        columns = (
+            _integer_columns(node.this)
+            if node.key == "div" and number(node.expression) in _SIXTIETHS
+            else None
+        )
         above = node.parent
         while above is not None and above.key == "paren":
             above = above.parent
@@ -372,7 +391,7 @@ def _sixtieths(tree: "Expr") -> Iterator[set[str]]:
                 yield columns
 
 
-def _whole(node: "Expr") -> set[str] | None:
+def _integer_columns(node: "Expr") -> set[str] | None:
     """The columns that must be integers for an expression to be an integer; None if it never is."""
     if node.key == "literal":
         return set() if number(node) else None
@@ -392,7 +411,7 @@ def _whole(node: "Expr") -> set[str] | None:
         parts = node.expressions
     else:
         return None
-    column_sets = [_whole(part) for part in parts]
+    column_sets = [_integer_columns(part) for part in parts]
     return (
         set().union(*(names for names in column_sets if names is not None))
         if None not in column_sets

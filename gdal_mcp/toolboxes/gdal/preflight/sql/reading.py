@@ -63,7 +63,7 @@ def moves_to_text(statement: str) -> bool:
     return any(len(call.expressions) > 1 and call.expressions[1].is_string for call in _moves(statement))
 
 
-def points_made(statement: str) -> list[tuple[str, str]]:
+def point_columns(statement: str) -> list[tuple[str, str]]:
     """The x and y columns of each point that a statement makes from columns."""
     points = (call for call in _calls(statement) if bare(function(call)).startswith(_POINTS))
     pairs = (point.expressions[:2] for point in points)
@@ -83,7 +83,7 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
     for call in _moves(statement):
         code = number(call.expressions[1]) if len(call.expressions) == 2 else ""
         if code and bare(function(call)) in TRANSFORMS:
-            known = (origin for origin in origins(call.expressions[0], budget) if not origin.made)
+            known = (origin for origin in origins(call.expressions[0], budget) if not origin.is_computed)
             rows |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
     return list(rows)
 
@@ -150,15 +150,19 @@ def texts_equalled(statement: str) -> list[tuple[str, str]]:
 
 def adds_up(statement: str, names: Collection[str]) -> bool:
     """True if a statement sums or averages one of these columns without selecting among its values."""
+    return not columns_added(statement).isdisjoint(name.lower() for name in names)
+
+
+def columns_added(statement: str) -> frozenset[str]:
+    """The lower-case names of columns that a statement sums or averages without selecting among its values."""
     tree = tree_of(statement)
     if tree is None or any(
         node.key in _CHOICES or function(node) in ("typeof", "nullif") for node in tree.walk()
     ):
-        return False
+        return frozenset()
     sums = (call for call in _calls(statement) if function(call) in ("sum", "avg", "total"))
     within = (part.walk(prune=function) for call in sums for part in call.expressions)
-    budget = Budget()
-    return any(_is_of(column, names, budget) for parts in within for column in columns(parts))
+    return _base_names(column for parts in within for column in columns(parts))
 
 
 def names(statement: str, columns_named: Collection[str]) -> bool:
@@ -175,17 +179,21 @@ def names(statement: str, columns_named: Collection[str]) -> bool:
 
 def compares(statement: str, names_compared: Collection[str]) -> bool:
     """True if a statement sorts by one of these columns, or compares one with a number."""
+    return not columns_compared(statement).isdisjoint(name.lower() for name in names_compared)
+
+
+def columns_compared(statement: str) -> frozenset[str]:
+    """The lower-case names of columns by which a statement sorts, or which it compares with numbers."""
     tree = tree_of(statement)
     if tree is None:
-        return False
+        return frozenset()
     compared = [side for pair in _pairs(statement, _SIGNS) for side in _beside_number(pair)]
     compared += [plain(node.this) for node in tree.walk() if node.key == "between"]
     extremes = (call for call in _calls(statement) if function(call) in ("min", "max"))
     compared += [plain(call.expressions[0]) for call in extremes if len(call.expressions) == 1]
     ordered = (plain(node.this) for node in tree.walk() if node.key == "ordered")
     compared += [term for term in ordered if not _is_alias(term)]
-    budget = Budget()
-    return any(_is_of(node, names_compared, budget) for node in compared if node.key == "column")
+    return _base_names(node for node in compared if node.key == "column")
 
 
 def relates(statement: str) -> bool:
@@ -272,9 +280,10 @@ def _is_alias(node: "Expr") -> bool:
     return node.key == "column" and not node.text("table") and node.name.lower() in computed
 
 
-def _is_of(column: "Expr", names_wanted: Collection[str], budget: Budget) -> bool:
-    """True if a column is one of these table columns, and not a computed column of the same name."""
-    return bool(base_columns(column, budget) & {name.lower() for name in names_wanted})
+def _base_names(nodes: "Iterator[Expr]") -> frozenset[str]:
+    """The names of the table columns that these columns are, without computed columns of the same names."""
+    budget = Budget()
+    return frozenset(name for node in nodes for name in base_columns(node, budget))
 
 
 def _is_distance(node: "Expr") -> bool:

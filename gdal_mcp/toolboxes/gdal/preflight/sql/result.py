@@ -97,7 +97,7 @@ _UNKNOWN: Final = True
 _NONE: Final = False
 
 
-def layer_made(
+def output_layer(
     statement: str, tables: Mapping[str, DatasetFacts], *, geometries: str = ""
 ) -> DatasetFacts | None:
     """The layer that a statement makes, without a driver; None if the statement cannot be parsed.
@@ -117,7 +117,7 @@ def layer_made(
             first = replace(first, geometry="")
         if (other.crs, other.has_crs) != (first.crs, first.has_crs):
             first = replace(first, crs=None, has_crs=None, degrees=None)
-    return replace(first, features=None, extent=None) if _is_cut(tree) else first
+    return replace(first, features=None, extent=None) if _is_limited(tree) else first
 
 
 def missing_columns(
@@ -144,7 +144,7 @@ def _branches(query: "Expr") -> "Iterator[Expr]":
         yield from _branches(query.this)
 
 
-def _is_cut(query: "Expr") -> bool:
+def _is_limited(query: "Expr") -> bool:
     return any(query.args.get(name) is not None for name in ("limit", "offset"))
 
 
