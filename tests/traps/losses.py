@@ -129,7 +129,7 @@ digits_lost before
 digits_lost before
     query inputs=["keys_and_fractions.csv"] sql=SELECT code FROM keys_and_fractions
     query inputs=["keys_and_fractions.csv"] sql=SELECT n FROM keys_and_fractions
-    query inputs=["keys_whole.csv"] sql=SELECT code FROM keys_whole
+    query inputs=["keys_whole.csv"] sql=SELECT CAST(code AS TEXT) AS code FROM keys_whole
 
 # directions across north, and codes that only a name tells
 directions_averaged before
@@ -251,7 +251,7 @@ units_differ ignoring:labels_lost
     raster mosaic input=["metres_high.tif","metres_next.tif"] output=OUT.tif
     raster mosaic input=["metres_high.tif","next.tif"] output=OUT.tif
     raster stack input=["metres_high.tif","kelvins.tif"] output=OUT.vrt
-units_differ
+units_differ ignoring:constant
     raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A-B"] output=OUT.tif
     raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A-B*0.3048"] output=OUT.tif
     raster calc input=["A=metres_high.tif","B=kelvins.tif"] calc=["A*B"] output=OUT.tif
