@@ -181,6 +181,8 @@ def are_classes(band):
     """
     if band.GetColorTable() is not None or band.GetCategoryNames():
         return True
+    if gdal.DataTypeIsComplex(band.DataType):
+        return False
     values, valid = pixels(band)
     different = numpy.unique(values[valid])
     if len(different) > 2 and are_codes(band, name_of(band), different):
