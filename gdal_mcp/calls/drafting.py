@@ -63,7 +63,7 @@ class Drafting:
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = replace(draft.like(call.tool.like), addresses=scope.remote.addresses)
-        report = entitlements.preflights[toolbox.name].check(draft)
+        report = entitlements.preflights[toolbox.name].check(draft, described=call.described)
         request.operation.accept(draft)
         return Drafted(draft, report)
 

@@ -115,6 +115,7 @@ class Invocation:
     answer: Mapping[str, Any] | None = None  # the answer of a tool without a container
     addresses: tuple[Address, ...] = ()  # hosts that the server itself asks, for a call without a container
     preflight: Report = field(default_factory=NoReport)
+    described: bool = False  # True if a container has been asked to describe the inputs
     prepared: Prepared | None = None
     authorization: Authorization = NOT_YET
     outcome: Outcome = Outcome()

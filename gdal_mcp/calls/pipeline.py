@@ -224,7 +224,7 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     """Has the inputs described in a container before a person is asked, if the policy allows that without asking.
 
     An internal job: it is not a call, spends no quota and is in the audit log as a part of this call. Raises
-    ToolError when the call is certain to break a limit or to be wrong.
+    ToolError if the job fails, and if the call is certain to break a limit, is wrong, or cannot be judged.
     """
     planned, toolbox = call.plan, call.toolbox
     preflight = call.entitlements.preflights[toolbox.name]
@@ -234,17 +234,14 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     ):
         return call
     look = replace(look, addresses=planned.draft.addresses)
-    try:
-        job = await _prepare(call, deps, look, toolbox.analysis.validates)
-        async with deps.admission.permit(planned.principal, lambda: None):
-            await run_sync(deps.records.record_event, job, "inputs.described")
-            outcome = await run_cancellable(partial(deps.execution.run, job), deps.threads)
-    except ToolError as error:
-        _log.info("inputs_not_described", call=call.call_id, code=str(error.code))
-        return call
-    if outcome.done is not None:
-        preflight.described(look.looked_at, outcome.done.parsed)
-    again = await _draft(call, deps)
+    job = await _prepare(call, deps, look, toolbox.analysis.validates)
+    async with deps.admission.permit(planned.principal, lambda: None):
+        await run_sync(deps.records.record_event, job, "inputs.described")
+        outcome = await run_cancellable(partial(deps.execution.run, job), deps.threads)
+    if outcome.error is not None:  # the call would describe its inputs, too, and fail
+        raise outcome.error
+    preflight.described(look.looked_at, outcome.done.parsed if outcome.done is not None else None)
+    again = await _draft(replace(call, described=True), deps)
     return call if isinstance(again, ImmediateResult) else _know_more(call, again)
 
 

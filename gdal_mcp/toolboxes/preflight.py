@@ -53,9 +53,11 @@ class Preflight(Protocol):
         """The same facts under other limits."""
         return self
 
-    def check(self, _draft: Draft, /) -> Report:
+    def check(self, _draft: Draft, /, *, described: bool = False) -> Report:  # noqa: ARG002
         """Checks a draft by facts that are already known. Raises ToolError for a call that is certain to break a
         limit.
+
+        With `described`, a container has been asked for the facts, so facts that are missing are reported as unknown.
         """
         return NoReport()
 

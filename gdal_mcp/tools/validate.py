@@ -42,23 +42,22 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         return ImmediateResult({"valid": True, "effect": "read", "container": False})
     draft = draft.like(tool.like)
     look = context.preflight.description(draft)
-    if (
-        look is None
-        or draft.work.algorithm in FILE_OPERATIONS
-        # nobody is asked to approve a validation; then it uses what is already known
-        or not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
-    ):
+    if look is None or draft.work.algorithm in FILE_OPERATIONS:
         return ImmediateResult(_answer(tool.name, draft, context))
+    # nobody is asked to approve a validation; then it uses what is already known
+    if not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow):
+        unknown = [f"the content of {label(located)}" for located in look.looked_at]
+        return ImmediateResult({**_answer(tool.name, draft, context), "unknown": unknown})
 
     def present(answer: CallAnswer) -> Mapping[str, Any]:
         context.preflight.described(look.looked_at, answer.parsed)
-        return _answer(tool.name, draft, context)
+        return _answer(tool.name, draft, context, described=True)
 
     return replace(look, printed=replace(look.printed, present=present))
 
 
-def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
-    report = context.preflight.look(draft)
+def _answer(tool: str, draft: Draft, context: DraftContext, *, described: bool = False) -> dict[str, Any]:
+    report = context.preflight.look(draft, described=described)
     effect = effect_of(draft)
     verdict = context.verdict(tool, draft)
     answer: dict[str, Any] = {

@@ -55,6 +55,7 @@ class World:
 
     gate: threading.Event = field(default_factory=threading.Event)
     jobs: list[str] = field(default_factory=list)  # programs that have run
+    failing: str = ""  # the program whose jobs fail
     reached: int = 0
     engine: threading.Event = field(default_factory=threading.Event)  # the engine answers while this is set
     waiting_for_engine: int = 0
@@ -66,7 +67,7 @@ class World:
         if request["program"] != "describe":
             self.gate.wait(60)
         write_outputs(box, request, b"made")
-        box.say(frame(b"F", {"code": 0}))
+        box.say(frame(b"F", {"code": int(request["program"] == self.failing)}))
         return 0
 
     def reach(self, _arguments: Arguments, _context: Any) -> ImmediateResult:
@@ -128,7 +129,7 @@ class Knowing(Preflight):
     def within(self, _limits: object, /) -> "Knowing":
         return self
 
-    def check(self, _draft: Draft, /) -> NoReport:
+    def check(self, _draft: Draft, /, *, described: bool = False) -> NoReport:  # noqa: ARG002
         return NoReport()
 
 

@@ -327,6 +327,16 @@ async def test_examination_before_approval_is_not_a_user_call(tmp_path: Path):
         assert [event["call"] for event in described] == [reply.call_id]
 
 
+async def test_failed_examination_ends_the_call_unasked(one: Server):
+    one.world.failing, person = "describe", Person()
+    reply = await one.make(by=person)
+    assert code(reply) is Code.TOOL_ERROR
+    assert person.asked == []
+    assert one.world.jobs == ["describe"]
+    one.world.failing = ""
+    assert (await one.make(by=person)).error is None
+
+
 # Quotas
 
 

@@ -11,6 +11,7 @@ from test_preflight_estimate import ask
 
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.base import CallAnswer
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Verdict, distinct
 from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import crs_changes, key
@@ -20,6 +21,7 @@ from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_cal
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.query import QUERY
+from gdal_mcp.tools.validate import VALIDATE_CALL
 
 NAMES = [f"n{number:02}" for number in range(11)]
 UTM = {"crs": {"code": "EPSG:32632", "degrees": False}, "extent": [500000, 4990000, 510000, 5000000]}
@@ -235,7 +237,7 @@ def asked(desk: DraftContext, sql: str) -> Draft:
 def refused_codes(desk: DraftContext, draft: Draft, *rows: Any) -> list[str]:
     """The codes of findings that refuse a call, after a container described its inputs."""
     desk.preflight.described(examined_files(draft), list(rows))
-    return [one.code for one in desk.preflight.look(draft, looked_at=len(rows)).findings if one.refuses]
+    return [one.code for one in desk.preflight.look(draft, described=True).findings if one.refuses]
 
 
 UNREAD = "SELECT CAST(a.id AS UNSIGNED BIG INT) AS n FROM a, data WHERE {}"
@@ -383,3 +385,25 @@ def test_refusals_do_not_depend_on_known_formats(desk: DraftContext):
             refused_codes(desk, draft, {"facts": {**facts, "driver": name}}) for name in ("GTiff", "New2030")
         )
         assert known == unknown != []
+
+
+def test_failed_description_is_unknown_and_refuses(desk: DraftContext):
+    """A container opened the dataset, and failed to describe it. What was known of the file no longer counts."""
+    arguments = {"input": "a.png", "output": "o.tif", "output_crs": "EPSG:4326"}
+    draft = drafted(desk, "raster reproject", **arguments)
+    assert refused_codes(desk, draft, {"facts": raster(9, 9, **UTM), "changes": {}}) == []
+    assert refused_codes(desk, draft, {"failed": True}) == ["inputs_unexamined"]
+    assert desk.preflight.description(draft) is not None
+
+
+@pytest.mark.parametrize("rows", [[{"failed": True}], [], None, "text"])
+def test_dry_run_without_description_is_not_valid(desk: DraftContext, rows: Any):
+    """The job that describes the inputs ended, and its answer does not describe them."""
+    desk.preflight.known._facts.clear()
+    arguments = {"input": "a.png", "output": "o.tif", "dst_crs": "EPSG:4326"}
+    dry_run = VALIDATE_CALL.draft({"tool": "reproject", "arguments": arguments}, desk)
+    assert isinstance(dry_run, Draft)
+    assert dry_run.printed.present is not None
+    answer = dry_run.printed.present(CallAnswer("", rows, None, None))
+    assert answer["valid"] is False
+    assert [(row["code"], row["verdict"]) for row in answer["checks"]] == [("inputs_unexamined", "unknown")]

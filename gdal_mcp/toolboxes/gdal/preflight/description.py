@@ -20,6 +20,8 @@ _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbo
 _NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
 # algorithms whose output is wrong across the antimeridian
 _ABOUT_180: Final = frozenset({"raster reproject", "raster footprint"})
+# a worker's row for a dataset that opens, but that it failed to describe
+FAILED: Final[Mapping[str, Any]] = {"failed": True}
 _MAX_CRS: Final = 4  # CRSs for which extents are requested
 _MAX_CRS_TEXT: Final = 4096  # characters
 

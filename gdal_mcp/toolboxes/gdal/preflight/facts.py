@@ -333,14 +333,19 @@ class FactsCache:
             return self._facts.get(key)
 
     def knows(self, located: WorkspacePath, *name_groups: Sequence[str]) -> bool:
-        """True if a file was described with all of these CRSs, changes of CRS and pixel probes."""
+        """True if a file was described, and with all of these CRSs, changes of CRS and pixel probes."""
         facts = self.get(located)
-        if facts is None:
+        if facts is None or not name_groups:
             return self._key(located) in self._facts
         known = (facts.crs_extents, facts.changes, facts.looks)
         return all(
             described.keys() >= set(names) for described, names in zip(known, name_groups, strict=True)
         )
+
+    def forget(self, located: WorkspacePath) -> None:
+        """Makes the facts of a file unknown."""
+        with self._lock:
+            self._facts.pop(self._key(located), None)
 
     def put(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """Stores the facts of a file, or None if it could not be described.

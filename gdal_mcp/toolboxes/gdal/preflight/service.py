@@ -23,7 +23,12 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import (
     vector,
 )
 from gdal_mcp.toolboxes.gdal.preflight.contradictions import contradictions
-from gdal_mcp.toolboxes.gdal.preflight.description import absent_format, description_request, every_crs
+from gdal_mcp.toolboxes.gdal.preflight.description import (
+    FAILED,
+    absent_format,
+    description_request,
+    every_crs,
+)
 from gdal_mcp.toolboxes.gdal.preflight.estimate import (
     estimate,
     uncertain_space,
@@ -53,7 +58,7 @@ class Preflight:
       raised there ends the job, and nothing is published;
     * a call that needs a person's approval, and `validate_call`, first run `description(draft)` if it is not None: a
       job that only describes the inputs. Its JSON output is passed to `described(look.looked_at, rows)`, after which
-      `check(draft)` has these facts;
+      `check(draft, described=True)` has these facts, and reports the inputs that still have none;
     * `learn(located, facts)` for each published output.
     """
 
@@ -65,10 +70,10 @@ class Preflight:
         """A Preflight with the same facts and other limits."""
         return replace(self, limits=limits)
 
-    def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
+    def look(self, draft: Draft, *, described: bool = False) -> PreflightReport:
         """Examines a draft with the known facts.
 
-        `looked_at` is the number of `examined_files(draft)` that a container described or tried to; None before that.
+        With `described`, a container has been asked to describe the inputs, so what is still unknown is reported.
         """
         calls = self._calls(draft)
         cost = estimate(calls[-1])
@@ -84,7 +89,8 @@ class Preflight:
         all_findings += kinds.findings(draft, zip(draft.inputs, inputs, strict=True), self.catalogue)
         all_findings += sql.layers_as_table(draft, inputs) if draft.command.program == "query" else ()
         all_findings += transformations.unexamined_changes(draft, self.catalogue)
-        all_findings += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
+        undescribed = self._undescribed(draft) if described else None
+        all_findings += unexamined.findings(draft, undescribed, self._described_inputs(draft), self.catalogue)
         all_findings += unexamined.space(uncertain_space(cost, self.limits) if cost is not None else None)
         all_findings = [
             with_suggested_call(finding, draft, calls[0].path, self.catalogue) for finding in all_findings
@@ -109,6 +115,11 @@ class Preflight:
                 for finding in values.findings(looks, facts.nodata, draft.work.steps, merges=merges):
                     yield replace(finding, inputs=(number,)) if len(described) > 1 else finding
 
+    def _undescribed(self, draft: Draft) -> tuple[int, ...]:
+        """The numbers of the inputs that no container has described."""
+        numbered = enumerate(examined_files(draft))
+        return tuple(number for number, file in numbered if not (file.is_folder or self.known.knows(file)))
+
     def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
         return list(enumerate(map(self.known.get, examined_files(draft))))
 
@@ -128,10 +139,10 @@ class Preflight:
         return [(change, tuple(dict.fromkeys(at)) if several else ()) for change, at in changes.values()]
 
     def check(
-        self, draft: Draft, stage: Stage = Stage.VALIDATE, *, looked_at: int | None = None
+        self, draft: Draft, stage: Stage = Stage.VALIDATE, *, described: bool = False
     ) -> PreflightReport:
         """Like `look`. Raises ToolError if the call is certain to break a limit, or if a finding refuses it."""
-        report = self.look(draft, looked_at=looked_at)
+        report = self.look(draft, described=described)
         if (broken := report.violation) is not None:
             code = _CODES.get(broken.what, Code.DISK_LIMIT)
             raise ToolError(code, stage, broken.message, broken.suggestion)
@@ -146,9 +157,8 @@ class Preflight:
 
     def check_described(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """Like `check`, with the description of the inputs that the worker sends before it executes the job."""
-        rows = value.get("inputs")
-        self.described(examined_files(draft), rows)
-        return self.check(draft, Stage.RUN, looked_at=len(rows) if isinstance(rows, list) else 0)
+        self.described(examined_files(draft), value.get("inputs"))
+        return self.check(draft, Stage.RUN, described=True)
 
     def description(self, draft: Draft) -> Draft | None:
         """The job that describes inputs and files to be replaced without sufficient facts; None if there are none.
@@ -253,8 +263,14 @@ class Preflight:
         return facts.disk_bytes if facts is not None else 0
 
     def described(self, files: Sequence[WorkspacePath], rows: Any) -> None:
-        """Stores descriptions of files. Raises FormatAbsent if the container's GDAL lacks the format of a file."""
+        """Stores descriptions of files. Raises FormatAbsent if the container's GDAL lacks the format of a file.
+
+        A file without a description stays unknown: one without a row, and one whose row says that describing it failed.
+        """
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
+            if row == FAILED:
+                self.known.forget(located)
+                continue
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks
             if located.identity:

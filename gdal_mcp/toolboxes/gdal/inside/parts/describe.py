@@ -1,5 +1,6 @@
 """Describes datasets: inputs before the work, outputs after it, and files that a call only describes."""
 
+import contextlib
 import itertools
 import os
 import queue
@@ -38,6 +39,8 @@ MAX_AGAIN = 1.0  # CPU seconds of a command that is run again, in memory
 MAX_REPLACED = 256 << 20  # bytes of a replaced file that is read only for its numbers
 # GDAL emits such a warning once per process: if the description causes it, the job does not get it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
+FAILURES = (RuntimeError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError)
+FAILED = {}  # the description of a dataset that opens, but could not be described
 BRIEF = (
     *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent"),
     *("rotated", "gcps", "layer_count"),
@@ -114,8 +117,9 @@ def run_describe(job, _report):
 def described_input(path, job, messages):
     """The facts that a format stores, the extent in each CRS of `crs`, and PROJ's operations for `changes`.
 
-    None if the file does not open.
+    None if the file does not open; FAILED if it opens and something else fails.
     """
+    dataset = None
     try:
         with quiet() as here:
             dataset = opened(path, here)
@@ -131,7 +135,10 @@ def described_input(path, job, messages):
             if has_pixels(dataset):
                 boxes = [(facts["extent"], dataset.GetSpatialRef())]
             changes = job.get("changes", ()) if boxes else ()
-            looks = {name: look(dataset, name) for name in job.get("looks", ())}
+            looks = {}
+            for name in job.get("looks", ()):
+                with contextlib.suppress(*FAILURES):  # then the host reports what was not examined
+                    looks[name] = look(dataset, name)
             if facts.get("bands") and facts["bands"][0]["type"] in WIDE:
                 looks["wide"] = part("values").look(dataset, "wide")
             row = {
@@ -144,8 +151,8 @@ def described_input(path, job, messages):
             }
             dataset.Close()
         messages += here.messages
-    except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail, too
-        return None
+    except FAILURES:
+        return None if dataset is None else FAILED
     return decoded(row)
 
 
@@ -188,6 +195,8 @@ def brief(row, path):
     """The part of a description that the host uses, limited in size; the first bytes of a file that does not open."""
     if row is None:
         return {"head": head_of(path)}
+    if row is FAILED:
+        return {"failed": True}
     facts = row["facts"]
     short = {key: facts[key] for key in BRIEF if key in facts}
     if "bands" in facts:

@@ -81,7 +81,10 @@ def layer_checks(dataset, rows, origin):
         checks += measured_before(layer, readable, origin)
         source_layers = [layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS)]
         checks += part("digits").digit_checks(layer, after, source_layers, clock, driver)
-        checks += type_checks(layer, source_layers) if "concat" in origin.options else ()
+        if (
+            "concat" in origin.options and "--mode=stack" not in origin.options
+        ):  # such a stack merges no layers
+            checks += type_checks(layer, source_layers)
         undeclared = row["geometry"] == "Unknown (any)" and after.is_complete and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):

@@ -27,17 +27,18 @@ AddressTable = Sequence[tuple[int, DatasetFacts | None]]
 
 
 def findings(
-    draft: Draft, looked_at: int | None, inputs: AddressTable, catalogue: Catalogue
+    draft: Draft, undescribed: Sequence[int] | None, inputs: AddressTable, catalogue: Catalogue
 ) -> Iterator[Finding]:
     """Findings for everything in a draft that was not examined.
 
-    `looked_at` is the number of `inputs` that a container described or tried to; None before that.
+    `undescribed` are the numbers of the inputs that a container should have described and did not; None before a
+    container was asked.
     """
-    looks = frozenset(pixel_probes(draft, catalogue)) if looked_at is not None else frozenset()
-    if looked_at is not None and (rest := [number for number, facts in inputs[looked_at:] if facts is None]):
-        numbers = {"count": len(rest), "of": len(inputs)}
+    looks = frozenset(pixel_probes(draft, catalogue)) if undescribed is not None else frozenset()
+    if undescribed:
+        numbers = {"count": len(undescribed), "of": len(inputs)}
         refuses = depends_on_crs(draft, catalogue) or bool(looks & REFUSING_PROBES)
-        yield make_finding("inputs_unexamined", refuses=refuses, inputs=tuple(rest), numbers=numbers)
+        yield make_finding("inputs_unexamined", refuses=refuses, inputs=tuple(undescribed), numbers=numbers)
     missing = {number: _missing_looks(looks, facts) for number, facts in inputs if facts is not None}
     if unseen := tuple(number for number, names in missing.items() if names):
         refuses = any(names & REFUSING_PROBES for names in missing.values())
