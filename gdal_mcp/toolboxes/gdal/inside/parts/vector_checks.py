@@ -81,10 +81,7 @@ def layer_checks(dataset, rows, origin):
         checks += measured_before(layer, readable, origin)
         source_layers = [layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS)]
         checks += part("digits").digit_checks(layer, after, source_layers, clock, driver)
-        if (
-            "concat" in origin.options and "--mode=stack" not in origin.options
-        ):  # such a stack merges no layers
-            checks += type_checks(layer, source_layers)
+        checks += type_checks(layer, source_layers) if merges_layers(origin.options) else ()
         undeclared = row["geometry"] == "Unknown (any)" and after.is_complete and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):
@@ -92,6 +89,11 @@ def layer_checks(dataset, rows, origin):
             kind += "Z" * after.has_z + "M" * after.has_m
             checks.append({"code": "geometry_type_undeclared", "geometry": kind})
         yield from ({**check, "layer": number} for check in checks)
+
+
+def merges_layers(options):
+    """True if the command makes one layer of several."""
+    return "concat" in options and "--mode=stack" not in options
 
 
 def type_checks(layer, sources):
