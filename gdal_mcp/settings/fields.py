@@ -30,9 +30,10 @@ from gdal_mcp.settings.types import (
 )
 from gdal_mcp.settings.web import WebSettings
 from sandbox.engine import ClusterOptions
+from sandbox.path_text import MAX_NAME
 from sandbox.pool.sizing import Sizes
 from sandbox.template import Limits
-from sandbox.workspace import MAX_NAME, RESERVED
+from sandbox.workspace import RESERVED
 
 _LIMITS = Limits()
 
