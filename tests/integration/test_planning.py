@@ -43,13 +43,13 @@ class Planning:
     lock: threading.Lock = field(default_factory=threading.Lock)
     now: int = 0
     most: int = 0
-    whole: int = 0  # plans that were made to their end
+    finished: int = 0  # plans that were made to their end
 
     def draft(self, arguments: In, context: Any) -> ImmediateResult:
         with self._counted():
             while not self.enough.wait(0.001):
                 context.workspaces.input(arguments.path)
-            self.whole += 1
+            self.finished += 1
         return ImmediateResult({"planned": 1})
 
     @contextmanager
@@ -101,9 +101,9 @@ async def test_many_principals_plan_within_the_thread_pool(one: Server, planning
         async with connected(one) as wire:
             await wire.send("ping", 7)
             await seen(lambda: 7 in wire.answers)
-        assert planning.whole == 0
+        assert planning.finished == 0
         planning.enough.set()
-    assert planning.whole == CALLS
+    assert planning.finished == CALLS
     assert planning.most == AT_ONCE
 
 
@@ -116,7 +116,7 @@ async def test_cancelled_planning_ends_and_frees_its_threads(one: Server, planni
         await seen(lambda: planning.now == AT_ONCE)
         group.cancel_scope.cancel()
     await seen(lambda: planning.now == 0)
-    assert planning.whole == 0
+    assert planning.finished == 0
     for who in (ANN, BEN):
         assert (await one.call("tell", who)).result == {"told": 1}
     assert one.pipeline.active == set()
