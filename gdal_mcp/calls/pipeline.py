@@ -12,7 +12,6 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 import anyio
 import structlog
@@ -48,8 +47,6 @@ from sandbox.waiting import Cancellation
 __all__ = ["Invocation", "Pipeline", "Reply", "Request"]
 
 _log = structlog.get_logger()
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,11 +94,7 @@ def private_file(path: Path, flags: int = 0) -> Iterator[int]:
         if stat.S_IMODE(status.st_mode) & 0o077:
             os.fchmod(file, 0o600)
         if status.st_size == 0:
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            _sync_folder(path.parent)
         yield file
     finally:
         os.close(file)
@@ -129,7 +125,11 @@ def replace_file(path: Path, data: bytes) -> None:
         os.write(file, data)
         sync_contents(file)
     partial.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:

@@ -35,7 +35,6 @@ OWN_MEMBERS = frozenset(
 )
 KML = ("KML", "LIBKML")
 MAX_BYTES = 16 << 20  # of a file that is read a second time
-WITHOUT_COLORS = ("JPEG", "GTiff", "COG")  # formats for which GDAL itself reports lost colours
 
 
 def raster_checks(dataset, sources):
