@@ -64,7 +64,7 @@ def prove_folders(
     return judged(FILES, _evidence(runner, template, writable, {}, cancel))
 
 
-def probing(template: SandboxTemplate, further: str = "") -> SandboxTemplate:
+def with_probe(template: SandboxTemplate, further: str = "") -> SandboxTemplate:
     """The same container with the probe as its job. `further` is the text of additional sections."""
     sent = delivered(worker_command(source("sandbox.isolation", "probe.py") + further))
     return replace(template, command=sent.command, program=sent.program)
@@ -118,11 +118,11 @@ def _evidence(
         if table and is_share(path, table):
             shares.add(inside)
     files = {"nonces": list(nonces), "folders": list(folders)}
-    job = Job(f"attest-{secrets.token_hex(4)}", probing(template), {"files": files, **extra})
+    job = Job(f"attest-{secrets.token_hex(4)}", with_probe(template), {"files": files, **extra})
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
-    return Evidence(template, result.facts, probed(result), *known, limits_by_node=info.limits_by_node)
+    return Evidence(template, result.facts, probe_report(result), *known, limits_by_node=info.limits_by_node)
 
 
 def comparable_boot(info: EngineInfo) -> str:
@@ -130,7 +130,7 @@ def comparable_boot(info: EngineInfo) -> str:
     return info.boot if info.same_kernel else ""
 
 
-def probed(result: SandboxResult) -> Mapping[str, Any]:
+def probe_report(result: SandboxResult) -> Mapping[str, Any]:
     """The report of the probe. Raises AttestationFailed when it did not finish."""
     if not isinstance(result.outcome, Exited) or result.final is None:
         last_line = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]

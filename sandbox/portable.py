@@ -21,7 +21,7 @@ NOREPLACE, EXCHANGE = 1, 2
 _DARWIN: Final = {NOREPLACE: 0x4, EXCHANGE: 0x2}
 
 
-def missing() -> list[str]:
+def missing_features() -> list[str]:
     """Features of Linux that this system lacks; docs/platforms.md lists the replacements."""
     libc: Any = ctypes.CDLL(None)
     here = {

@@ -41,7 +41,9 @@ def _exemptions() -> Lines:
 
 
 def _checks() -> Lines:
-    yield from table(("check", "an engine"), ((f"`{name}`", check.__doc__ or "") for name, check in CHECKS.items()))
+    yield from table(
+        ("check", "an engine"), ((f"`{name}`", check.__doc__ or "") for name, check in CHECKS.items())
+    )
 
 
 PARTS: Parts = {

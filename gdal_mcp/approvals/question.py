@@ -274,6 +274,6 @@ def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -
     )
 
 
-def touched(draft: Draft) -> tuple[str, ...]:
+def workspaces_written(draft: Draft) -> tuple[str, ...]:
     """The workspaces that a draft writes to, as texts."""
     return tuple(sorted(str(root) for root in draft.touched))

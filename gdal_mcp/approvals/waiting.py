@@ -24,7 +24,7 @@ from gdal_mcp.approvals.model import (
     Grant,
     Suspended,
 )
-from gdal_mcp.approvals.question import Forecast, parts, question_text, touched, unanswered_error
+from gdal_mcp.approvals.question import Forecast, parts, question_text, unanswered_error, workspaces_written
 from gdal_mcp.approvals.service import ApprovalService, denied_error, expired_error, unavailable_error
 from gdal_mcp.approvals.store import MOST_OPEN, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -95,7 +95,7 @@ class ApprovalQueue:
         if not call.verdict.grantable:
             return None
         folders = tuple(address.folder for address in plan.draft.addresses)
-        return self.service.granted(plan.principal, plan.tool, touched(plan.draft), folders)
+        return self.service.granted(plan.principal, plan.tool, workspaces_written(plan.draft), folders)
 
     async def _reserved(self, call: ApprovalRequest) -> Approval:
         """The reserved approval of this plan. In any case, no question keeps a call that no longer waits."""
@@ -136,7 +136,7 @@ class ApprovalQueue:
             summary=question_text(details),
             call_id=plan.call_id,
             effect=str(plan.effect),
-            workspaces=touched(plan.draft),
+            workspaces=workspaces_written(plan.draft),
             ways=tuple(sorted(call.verdict.ways)),
             details=details,
             holder=holder,

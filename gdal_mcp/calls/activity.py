@@ -126,7 +126,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedCall:
     """A principal's call whose record changed, and the URIs of changed outputs; if there are any, the list of outputs
     changed too.
     """
@@ -140,8 +140,8 @@ class Changed:
 class Changes:
     """Announces the changes made by the end of a call, or by an undo."""
 
-    listeners: list[Callable[[Changed], None]] = field(default_factory=list)
+    listeners: list[Callable[[ChangedCall], None]] = field(default_factory=list)
 
-    def announce(self, changed: Changed) -> None:
+    def announce(self, changed: ChangedCall) -> None:
         for listener in self.listeners:
             listener(changed)

@@ -12,7 +12,7 @@ import structlog
 
 from gdal_mcp.calls.invocation import Invocation, JobResult, Outcome, seconds_since
 from gdal_mcp.calls.refusals import failed
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unreported_stderr
+from gdal_mcp.calls.translation import clean_messages, explain, judge, stderr_of, unreported_stderr
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
@@ -204,7 +204,10 @@ class Executor:
         final = result.final or {}
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
         parsed = _parsed(printed, toolbox, required=draft.printed.is_json)
-        library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
+        library_messages, outputs = (
+            clean_messages(final),
+            toolbox.answering.describe(final, len(draft.outputs)),
+        )
         summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
         return JobResult(
             usage=result.usage,

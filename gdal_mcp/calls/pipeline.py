@@ -28,12 +28,12 @@ from gdal_mcp.calls.entitlements import EntitlementResolver
 from gdal_mcp.calls.execution import Executor
 from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
 from gdal_mcp.calls.longresults import ResultStore, shorten_result
+from gdal_mcp.calls.missed_replies import MissedReplies
 from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.calls.planning import ask_servers, describe_inputs, make_draft, prepare, verify_unchanged
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
-from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Command, Draft, Work
 from gdal_mcp.policy.admission import Admission
@@ -60,7 +60,7 @@ class Pipeline:
     approvals: ApprovalQueue
     records: Records
     results: ResultStore
-    unreceived: Unreceived
+    missed_replies: MissedReplies
     rates: Rates
     drafting: Drafting
     drafts: BoundedThreads  # threads that look up the files of calls
@@ -94,9 +94,9 @@ class Pipeline:
                 finally:  # the request may already be cancelled
                     if replies:
                         view.reply = replies[0]
-                        if self.unreceived.may_be_missed(view):
+                        if self.missed_replies.may_be_missed(view):
                             with anyio.CancelScope(shield=True):
-                                await run_sync(self.unreceived.keep, view)
+                                await run_sync(self.missed_replies.keep, view)
         finally:
             self.active.discard(call.call_id)
         await checkpoint_if_cancelled()  # nobody receives the reply of a cancelled request

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gdal_mcp.calls.activity import Changed
+from gdal_mcp.calls.activity import ChangedCall
 from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -213,11 +213,11 @@ def file_row(file: PublishedFile) -> dict[str, Any]:
     return {**row, "files": len(file.parts)} if file.located.is_folder else row
 
 
-def changed_by(principal: str, call_id: str, done: JobResult | None) -> Changed:
+def changed_by(principal: str, call_id: str, done: JobResult | None) -> ChangedCall:
     """The files that a call changed, however it ended."""
     published = done.published if done else None
     if published is None:
-        return Changed(principal, call_id)
+        return ChangedCall(principal, call_id)
     moved = [located for transfer in published.moved for located in (transfer.source, transfer.target)]
     places = [*(file.located for file in published.files), *published.replaced, *published.removed, *moved]
-    return Changed(principal, call_id, tuple(dict.fromkeys(located.uri for located in places)))
+    return ChangedCall(principal, call_id, tuple(dict.fromkeys(located.uri for located in places)))

@@ -106,7 +106,7 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     if not outcome.code:
         return None
     final = result.final or {}
-    errors = [error for error in reported(final) if error.level != "warning"]
+    errors = [error for error in clean_messages(final) if error.level != "warning"]
     texts = [error.text for error in errors[:_FIRST]]
     all_texts = "\n".join((*texts, stderr))
     if any(text in all_texts for text in _FULL):
@@ -173,7 +173,7 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
             return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", f"{_RAISE}file-size."
 
 
-def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
+def clean_messages(final: Mapping[str, Any]) -> list[LibraryMessage]:
     """The library's messages, cleaned. Malformed rows are left out."""
     rows = final.get("errors")
     messages: list[LibraryMessage] = []

@@ -53,11 +53,11 @@ def _imported(function: str) -> Run:
         if first == "settings":
             ended = work(settings, **values)
             return ended
-        from gdal_mcp.cli.finding import of_call
+        from gdal_mcp.cli.finding import settings_for_call
         from gdal_mcp.server.app import running
 
         if "call_id" in names:
-            settings = of_call(settings, options.call_id)
+            settings = settings_for_call(settings, options.call_id)
         settings.require_workspaces()
         with running(settings) as app:
             ended = work(app, **values)

@@ -39,11 +39,11 @@ from gdal_mcp.records.audit_files import (
     AuditUnavailable,
     Head,
     distrusted,
-    explained,
     locked,
     open_log,
     read_head,
     replace_file,
+    translate_errors,
     write_head,
 )
 from gdal_mcp.records.audit_record import EMPTY, AuditRecord, Checkpoint, parse_line, time_text, write_line
@@ -58,7 +58,7 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         """Creates missing files with mode 0600. Raises AuditUnavailable."""
         self.path = path
-        with explained(path):
+        with translate_errors(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.checkpoint()
 
@@ -68,13 +68,13 @@ class AuditLog:
         Values that JSON does not have are written as text. A field that would make the record longer than MAX_LINE is
         written as its start, length and hash.
         """
-        with explained(self.path), open_log(self.path) as (log, head):
+        with translate_errors(self.path), open_log(self.path) as (log, head):
             at = _repair_tail(log, head)
             return _write(log, head, at, event, Head(at))
 
     def size(self) -> int:
         """Bytes of the file that records are appended to."""
-        with explained(self.path):
+        with translate_errors(self.path):
             return self.path.stat().st_size if self.path.exists() else 0
 
     def rotate(self, source: Mapping[str, Any]) -> Path:
@@ -84,7 +84,7 @@ class AuditLog:
         The new file takes the old one's place at once, with its first record in it: a crash leaves one or the other,
         and at most a head that is one record behind.
         """
-        with explained(self.path), open_log(self.path) as (log, head):
+        with translate_errors(self.path), open_log(self.path) as (log, head):
             at = _repair_tail(log, head)
             first = first_record(log)
             if first is None or first.seq > at.seq:
@@ -105,7 +105,7 @@ class AuditLog:
 
     def checkpoint(self) -> Checkpoint:
         """A checkpoint of the end of the log, to be stored in another place. Raises AuditUnavailable."""
-        with explained(self.path), open_log(self.path) as files:
+        with translate_errors(self.path), open_log(self.path) as files:
             return _repair_tail(*files)
 
 
@@ -123,7 +123,7 @@ def copied(path: Path, folder: Path) -> list[Path]:
     """Copies the log, its head and the closed files into a folder; no record is written in between. Raises
     AuditUnavailable, OSError.
     """
-    with explained(path):
+    with translate_errors(path):
         if not path.exists():
             return []
         with locked(path, fcntl.LOCK_SH):
@@ -133,7 +133,7 @@ def copied(path: Path, folder: Path) -> list[Path]:
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
     """The last records, oldest first, read from the end. Verifies nothing: lines that are not records are left out."""
-    with explained(path), path.open("rb") as log:
+    with translate_errors(path), path.open("rb") as log:
         lines = islice(lines_backwards(log.fileno()), 1, max(count, 0) + 1)
         records = [record for line in lines if (record := parse_line(line)) is not None]
     return tuple(reversed(records))

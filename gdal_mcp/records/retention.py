@@ -34,7 +34,7 @@ class RetentionReport:
 
 
 @contextmanager
-def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Iterator[None]:
+def apply_hourly(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Iterator[None]:
     """Applies the settings now and every hour, in a thread, while the body runs. Starts no thread if they ask for
     nothing.
     """

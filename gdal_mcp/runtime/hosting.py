@@ -38,7 +38,7 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, Workspaces
 
 if TYPE_CHECKING:
-    from sandbox.engines.opening import OpenedEngine, PassedOver
+    from sandbox.engines.opening import OpenedEngine, RejectedCandidate
 
 _log = structlog.get_logger()
 
@@ -79,7 +79,7 @@ class Hosting:
         self._leftovers = Leftovers(owner, recover_staging, self._cancel)
         self.templates = Templates(settings, workspaces, owner, areas, paths)
         self.paths = paths
-        self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
+        self.passed_over: tuple[RejectedCandidate, ...] = ()  # engines that were tried before the one in use
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
         """The host to run a toolbox on, by default the first. `fresh` ignores earlier attestations. Raises

@@ -22,10 +22,10 @@ from gdal_mcp.calls.drafting import Drafting
 from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.calls.execution import Executor
 from gdal_mcp.calls.longresults import store_of
+from gdal_mcp.calls.missed_replies import MissedReplies
 from gdal_mcp.calls.pipeline import Pipeline
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.recovery import recover
-from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.check_tool import WorkflowCheck
 from gdal_mcp.calls.workflows.store import StepStore
@@ -96,7 +96,7 @@ def running(
         areas = _areas(settings, workspaces, paths, stack)
         # a Pod of a dead server may still be on its way to its folder, and its node would make that again
         recover(areas, state.audit, state.registry, state.owner, discard=not settings.on_cluster)
-        stack.enter_context(retention.applied(settings, state.registry, state.audit, state.owner.id))
+        stack.enter_context(retention.apply_hourly(settings, state.registry, state.audit, state.owner.id))
         recover_later = partial(_recover_or_log, areas, state)
         hosting = Hosting(settings, workspaces, state.owner, areas, boxes.items, paths, recover_later)
         stack.callback(hosting.close)
@@ -208,7 +208,7 @@ def _pipeline(
         approvals=approvals,
         records=records,
         results=results,
-        unreceived=Unreceived(results),
+        missed_replies=MissedReplies(results),
         rates=rates,
         drafting=drafting,
         drafts=BoundedThreads("looking at the files that calls name", DRAFT_SECONDS),

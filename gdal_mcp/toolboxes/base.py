@@ -157,7 +157,7 @@ _KEYS: Final[Mapping[str, Any]] = {
     "full_result": {"type": "object"},
     "waiting_results": {"type": "array"},
 }
-# as written by `calls.results`, `calls.longresults` and `calls.unreceived`
+# as written by `calls.results`, `calls.longresults` and `calls.missed_replies`
 _RESULT_KEYS: Final[Mapping[str, Any]] = {
     **{
         name: {"type": "array"}
@@ -172,7 +172,7 @@ A = TypeVar("A", bound=Arguments)
 _UNNEEDED = frozenset({"title", "minLength", "maxLength"})  # of pydantic's schemas
 
 
-def typed(
+def draft_function(
     model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]
 ) -> Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]:
     """The draft function of a tool whose arguments are a model. Raises ToolError, pydantic's ValidationError."""
@@ -231,9 +231,9 @@ def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
     return lambda: plain(model.model_json_schema())
 
 
-def taking(model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]) -> dict[str, Any]:
+def schema_and_draft(model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]) -> dict[str, Any]:
     """The schema and the draft function of a tool whose arguments are a model, as `Tool` takes them."""
-    return {"schema": schema_of(model), "draft": typed(model, draft)}
+    return {"schema": schema_of(model), "draft": draft_function(model, draft)}
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
@@ -293,6 +293,6 @@ class Prompt:
     values: tuple[PromptValue, ...] = ()
 
 
-def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
-    """Those that begin with the typed text, ignoring case."""
-    return (value for value in values if value.lower().startswith(typed.lower()))
+def filter_by_prefix(values: Iterable[str], prefix: str) -> Iterator[str]:
+    """The values that begin with a prefix, ignoring case."""
+    return (value for value in values if value.lower().startswith(prefix.lower()))

@@ -59,7 +59,7 @@ ExtraArguments = Annotated[
 URI: Final[Mapping[str, Any]] = {"type": "string"}
 
 
-def written(answer: CallAnswer) -> dict[str, Any]:
+def present_output(answer: CallAnswer) -> dict[str, Any]:
     """The path and URI of the first output; empty if the call had none."""
     return {"output": answer.output, "resource_uri": answer.uri} if answer.output is not None else {}
 
@@ -68,7 +68,7 @@ def written(answer: CallAnswer) -> dict[str, Any]:
 WRITES_OUTPUT: Final[Mapping[str, Any]] = {
     "writes": True,
     "replaces": True,
-    "present": written,
+    "present": present_output,
     "own_keys": {"output": URI, "resource_uri": URI},
 }
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from gdal_mcp.plan import Command, Draft, PrintedOutput
-from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, schema_and_draft, spelling
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
 from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from gdal_mcp.toolboxes.gdal.discovery.cities import find_city
@@ -127,7 +127,7 @@ GDAL_SEARCH = Tool(
     name="gdal_search",
     title="Find a GDAL algorithm",
     description='Finds algorithms by what they do, best first. Example: {"query": "shade the mountains"}.',
-    **taking(SearchArguments, _search),
+    **schema_and_draft(SearchArguments, _search),
     writes=False,
     runs=False,
 )
@@ -135,7 +135,7 @@ GDAL_DESCRIBE = Tool(
     name="gdal_describe",
     title="Describe a GDAL algorithm",
     description='Schema of its arguments, effects and examples. Example: {"algorithm": "vector buffer"}.',
-    **taking(DescribeArguments, _describe),
+    **schema_and_draft(DescribeArguments, _describe),
     writes=False,
     runs=False,
 )
@@ -143,7 +143,7 @@ FORMATS = Tool(
     name="formats",
     title="List formats",
     description="Formats that GDAL reads and writes, or one with the options that may be set.",
-    **taking(
+    **schema_and_draft(
         FormatsArguments,
         lambda arguments, context: ImmediateResult(
             formats(context.catalogue, arguments.kind, arguments.name)
@@ -156,7 +156,7 @@ FIND_CRS = Tool(
     name="find_crs",
     title="Find a CRS",
     description='CRSs by purpose, place, name or former name, most common first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
-    **taking(FindCrsArguments, _find_crs),
+    **schema_and_draft(FindCrsArguments, _find_crs),
     own_keys={"matches": {"type": "array"}},
     writes=False,
 )

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
-from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, schema_and_draft, spelling
 from gdal_mcp.toolboxes.gdal.answers.words import Count, Measure, many, shape, valid_parts
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.toolboxes.gdal.catalogue.sql import check_allowed, check_statement
 from gdal_mcp.tools.algorithm import algorithm_named
-from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, written
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, present_output
 
 SQL: Final = "vector sql"
 MAX_FILES: Final = 20
@@ -179,7 +179,7 @@ QUERY = Tool(
     title="Query with SQL",
     description="Rows of a SELECT over the layers of files, under `untrusted`. gdal_describe `vector sql` teaches it. "
     'Example: {"inputs": {"a": "towns.gpkg"}, "sql": "SELECT name FROM a ORDER BY pop DESC", "limit": 5}.',
-    **taking(QueryArguments, _draft),
+    **schema_and_draft(QueryArguments, _draft),
     present=_facts,
     own_keys={"row_count": {"type": "integer"}, "more": {"type": "boolean"}},
     like=SQL,
@@ -190,7 +190,7 @@ QUERY_TO_FILE = Tool(
     title="Write the rows of a query",
     description="As query, into .json (array of records), .jsonl, .csv, .geojson, .gpkg ... Example: "
     '{"inputs": ["towns.gpkg"], "sql": "SELECT * FROM towns", "output": "towns.json"}.',
-    **taking(QueryToFileArguments, _draft),
+    **schema_and_draft(QueryToFileArguments, _draft),
     like=SQL,
-    **{**WRITES_OUTPUT, "present": lambda answer: {**written(answer), **_facts(answer)}},
+    **{**WRITES_OUTPUT, "present": lambda answer: {**present_output(answer), **_facts(answer)}},
 )

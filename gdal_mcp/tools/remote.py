@@ -11,7 +11,7 @@ from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.budgets import Meter
 from gdal_mcp.remote.finding import keys, search
 from gdal_mcp.remote.gateway import RemoteGateway
-from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.untrusted import UNTRUSTED, clean_value
@@ -101,7 +101,7 @@ STAC_SEARCH: Final = Tool(
     name="stac_search",
     title="Search a STAC API",
     description="Items of a STAC API by place, time and properties, with the addresses of their assets.",
-    **taking(StacSearchArguments, _stac_search),
+    **schema_and_draft(StacSearchArguments, _stac_search),
     **_ASKS,
 )
 
@@ -109,7 +109,7 @@ REMOTE_LIST: Final = Tool(
     name="remote_list",
     title="List a bucket",
     description="Files and folders below a folder of a bucket, with their sizes.",
-    **taking(RemoteListArguments, _remote_list),
+    **schema_and_draft(RemoteListArguments, _remote_list),
     **_ASKS,
 )
 
@@ -146,7 +146,7 @@ FETCH: Final = Tool(
     name="fetch",
     title="Fetch a remote file",
     description="Brings a whole remote file into a workspace, once GDAL could read it as a dataset.",
-    **taking(FetchArguments, _fetch),
+    **schema_and_draft(FetchArguments, _fetch),
     required_keys=("output", "resource_uri"),
     like="vsi copy",
     **WRITES_OUTPUT,

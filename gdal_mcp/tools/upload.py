@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, PrintedOutput
-from gdal_mcp.toolboxes.base import Arguments, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.datasets.paths import refuse_other_name
 from gdal_mcp.tools.common import DraftContext
 
@@ -44,7 +44,7 @@ UPLOAD: Final = Tool(
     name="upload",
     title="Take a file in",
     description="Publishes a file that was sent over HTTP, once GDAL could read it.",
-    **taking(UploadArguments, _draft),
+    **schema_and_draft(UploadArguments, _draft),
     writes=True,
     replaces=True,
 )

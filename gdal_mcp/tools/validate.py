@@ -16,8 +16,8 @@ from gdal_mcp.toolboxes.base import (
     ImmediateResult,
     Tool,
     nearest_tool,
+    schema_and_draft,
     spelling,
-    taking,
 )
 from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.toolboxes.gdal.datasets.scope import places
@@ -131,7 +131,7 @@ VALIDATE_CALL = Tool(
     name="validate_call",
     title="Dry run of a call",
     description="Checks a call without making it: command, inputs, outputs, what it would replace, checks, cost, approval.",
-    **taking(ValidateArguments, _draft),
+    **schema_and_draft(ValidateArguments, _draft),
     writes=False,
     runs=False,
 )

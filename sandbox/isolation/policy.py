@@ -52,7 +52,7 @@ def tmpfs(template: SandboxTemplate) -> Iterator[Tmpfs]:
     yield from (Tmpfs(mask, ("ro", *safe, "size=4096", "mode=0555")) for mask in template.masks)
 
 
-def masked(template: SandboxTemplate) -> tuple[str, ...]:
+def masked_paths(template: SandboxTemplate) -> tuple[str, ...]:
     """The paths to mask: the fixed list, named pipes, and /sys. If control groups are visible, only parts of /sys."""
     below_sys = _MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
     return (*MASKED, *below_sys, *map(str, template.pipes))

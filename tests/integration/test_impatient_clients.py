@@ -259,12 +259,12 @@ async def test_person_cancelling_a_joined_call_ends_it(tmp_path: Path):
 async def test_long_answer_is_named_only_once(tmp_path: Path):
     """Some clients discard an answer without notice."""
     with server(tmp_path, approval="never") as one:
-        one.pipeline.unreceived.patient_seconds = 0.0
+        one.pipeline.missed_replies.patient_seconds = 0.0
         async with connected(one) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
             first = await wire.answer(1)
             assert "waiting_results" not in first
-            one.pipeline.unreceived.patient_seconds = 60.0
+            one.pipeline.missed_replies.patient_seconds = 60.0
             await wire.call(2, "look", path="in.bin")
             [row] = (await wire.answer(2))["waiting_results"]
         assert row["call_id"] == first["receipt"]["call_id"]

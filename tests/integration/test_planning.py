@@ -13,7 +13,7 @@ import pytest
 
 from gdal_mcp.calls.bounded_threads import AT_ONCE
 from gdal_mcp.policy.identity import local
-from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and_draft
 from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
 from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
 from tests.integration.test_impatient_clients import connected
@@ -66,9 +66,13 @@ class Planning:
     def toolbox(self, _world: World) -> Toolbox:
         answers = {"writes": False, "runs": False}
         tell = Tool(
-            "tell", "Tell", "Tells.", **taking(Arguments, lambda *_: ImmediateResult({"told": 1})), **answers
+            "tell",
+            "Tell",
+            "Tells.",
+            **schema_and_draft(Arguments, lambda *_: ImmediateResult({"told": 1})),
+            **answers,
         )
-        plan = Tool("plan", "Plan", "Plans.", **taking(In, self.draft), **answers)
+        plan = Tool("plan", "Plan", "Plans.", **schema_and_draft(In, self.draft), **answers)
         return memory_toolbox((tell, plan), Analysis(), operations=frozenset())
 
 

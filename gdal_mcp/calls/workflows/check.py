@@ -20,7 +20,7 @@ from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
-from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
+from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow, StepState
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
 from gdal_mcp.calls.workflows.publishing import (
     Publishing,
@@ -60,7 +60,7 @@ class Checker:
     store: StepStore
     files: UsedFiles = field(default_factory=UsedFiles)
 
-    def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
+    def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> CheckedWorkflow:
         """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
         SandboxError.
         """
@@ -86,7 +86,7 @@ class _CheckRun:
     outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)  # names for these paths in keys
 
-    def run(self) -> Checked:
+    def run(self) -> CheckedWorkflow:
         before = dependencies(self.workflow.document)
         for name, step in self.workflow.steps.items():
             if (
@@ -105,7 +105,7 @@ class _CheckRun:
                 self.steps[name] = CheckedStep(name, step.tool, StepState.WRONG, error=_to_tool_error(error))
         steps = tuple(self.steps.values())
         wrong = any(step.state is StepState.WRONG for step in steps)
-        return Checked(self.workflow, steps, () if wrong else self._publishes())
+        return CheckedWorkflow(self.workflow, steps, () if wrong else self._publishes())
 
     def _step(self, name: str, tool_name: str) -> CheckedStep:
         """Raises ToolError, WorkflowInvalid."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gdal_mcp.calls.invocation import Invocation
-from gdal_mcp.calls.workflows.checked import Checked, CheckedStep
+from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow
 from gdal_mcp.calls.workflows.store import StepResult
 from gdal_mcp.plan import Output
 from gdal_mcp.records.provenance import Materials
@@ -24,7 +24,7 @@ MANIFEST: Final = 1  # the version of the manifest
 class Run:
     """The results of one run so far; stored with the draft of its call."""
 
-    checked: Checked
+    checked: CheckedWorkflow
     fresh: bool
     manifest: Output | None = None
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
+from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow, StepState
 from gdal_mcp.calls.workflows.document import WorkflowInvalid
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -14,7 +14,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 NOT_AS_PREDICTED: Final = "not_as_predicted"  # the code of the check
 
 
-def check_answer(checked: Checked) -> dict[str, Any]:
+def check_answer(checked: CheckedWorkflow) -> dict[str, Any]:
     """The answer of `workflow_check`."""
     states = {step.state for step in checked.steps}
     worst = next(state for state in (StepState.WRONG, StepState.UNKNOWN, StepState.FINE) if state in states)
@@ -43,7 +43,7 @@ class StepFinding:
 class WorkflowReport:
     """The facts about a workflow before it runs, as for any call."""
 
-    checked: Checked
+    checked: CheckedWorkflow
     facts: Mapping[str, Any] = field(default_factory=dict)
     untrusted: Mapping[str, Any] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ def differences_text(differences: Mapping[str, tuple[str, str]]) -> str:
     )
 
 
-def unpredicted(differences: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
+def prediction_error(differences: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
     """The error of a step whose result differs from the prediction."""
     pairs = {name: {"predicted": before, "made": after} for name, (before, after) in differences.items()}
     return ToolError(

@@ -24,7 +24,7 @@ from gdal_mcp.calls.invocation import Invocation, Request
 from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
 from gdal_mcp.calls.workflows.check import digest_of
 from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
-from gdal_mcp.calls.workflows.checked import Checked, find_external_inputs, question_parts
+from gdal_mcp.calls.workflows.checked import CheckedWorkflow, find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.publishing import Publishing
 from gdal_mcp.calls.workflows.report import NOT_AS_PREDICTED, WorkflowReport, failed_step, wrong_step
@@ -212,7 +212,7 @@ def _is_manifest(name: str, workspaces: Workspaces) -> bool:
         return False
 
 
-def _words(checked: Checked) -> tuple[str, ...]:
+def _words(checked: CheckedWorkflow) -> tuple[str, ...]:
     """The words of the command: an approval covers the whole workflow, and the differences that its question showed."""
     differences = {step.id: dict(step.differences) for step in checked.steps if step.differences}
     return (

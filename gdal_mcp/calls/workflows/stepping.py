@@ -19,7 +19,7 @@ from gdal_mcp.calls.invocation import Invocation, Reply, Request
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.checked import CheckedStep
 from gdal_mcp.calls.workflows.manifest import Run
-from gdal_mcp.calls.workflows.report import unpredicted
+from gdal_mcp.calls.workflows.report import prediction_error
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
@@ -124,7 +124,7 @@ class StepCalls:
             preflight.contradictions(checked.facts, result.facts[0]) if preflight is not None else {}
         )
         if differences:
-            raise unpredicted(differences, self._how_to_continue(checked.id))
+            raise prediction_error(differences, self._how_to_continue(checked.id))
 
     def _how_to_continue(self, step: str) -> str:
         """What to do after the result of a step was not as predicted."""

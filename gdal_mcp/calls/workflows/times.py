@@ -8,7 +8,7 @@ from itertools import takewhile
 from statistics import median
 from typing import Final, TypeAlias
 
-from gdal_mcp.calls.workflows.checked import Checked
+from gdal_mcp.calls.workflows.checked import CheckedWorkflow
 from gdal_mcp.plan import Draft
 
 Command: TypeAlias = tuple[
@@ -23,7 +23,7 @@ _NAME: Final = re.compile(
 FEWEST: Final = 3  # calls; the median of fewer says nothing about the next one
 
 
-def expected_time(checked: Checked, principal: str, find: FindSeconds) -> str:
+def expected_time(checked: CheckedWorkflow, principal: str, find: FindSeconds) -> str:
     """One line for the question; "" if no step runs."""
     steps = [step for step in checked.steps if step.result is None]
     commands = {step.id: _command(step.draft) for step in steps}

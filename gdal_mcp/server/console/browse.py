@@ -17,7 +17,7 @@ from gdal_mcp.policy.policy import Deny, case, decide
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.operations.unasked import call_unasked
+from gdal_mcp.server.operations.allowed_calls import call_if_allowed
 from sandbox.errors import SandboxError
 from sandbox.workspace import WorkspacePath, Workspaces
 
@@ -32,7 +32,7 @@ class Browse:
     async def rows(self, viewer: Viewer, path: str | None, cursor: str | None) -> dict[str, Any]:
         """A page of the entries of a folder. Raises Refused."""
         arguments = {"path": path or ".", "limit": ROWS, **({"cursor": cursor} if cursor else {})}
-        reply = await call_unasked(self.app, viewer.principal, "list_workspace", arguments)
+        reply = await call_if_allowed(self.app, viewer.principal, "list_workspace", arguments)
         if reply is None:
             raise Refused(403, "The policy asks a person before files are listed.")
         if reply.error is not None:

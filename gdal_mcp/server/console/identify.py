@@ -17,7 +17,7 @@ from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.operations.unasked import call_unasked
+from gdal_mcp.server.operations.allowed_calls import call_if_allowed
 from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 from sandbox.workspace import Workspaces
 
@@ -59,7 +59,7 @@ class Identify:
     async def _read(self, artifact: Artifact, viewer: Viewer, position: list[float]) -> Reply | None:
         algorithm_arguments = {"input": artifact.path, "position": position, "position_crs": "EPSG:4326"}
         arguments = {"algorithm": "raster pixel-info", "arguments": algorithm_arguments}
-        return await call_unasked(self.app, viewer.principal, "gdal_read", arguments)
+        return await call_if_allowed(self.app, viewer.principal, "gdal_read", arguments)
 
 
 def _degrees(position: object) -> list[float]:

@@ -16,7 +16,7 @@ from gdal_mcp.server.console import runtime_file
 from gdal_mcp.server.console.routes import PATH, advertisement, build_console
 from gdal_mcp.server.http.concurrency import RequestLimit
 from gdal_mcp.server.http.guard import HostFilter
-from gdal_mcp.server.http.serving import Listening, bind, serve_routes
+from gdal_mcp.server.http.serving import ListenOptions, bind, serve_routes
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.web import LOOPBACK
 from sandbox.engines.opening import open_engine
@@ -60,7 +60,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         await serve_routes(
             HostFilter(page, limit, hosts, origins, ()),
             bound,
-            Listening(_REQUESTS, _REQUESTS // 2),
+            ListenOptions(_REQUESTS, _REQUESTS // 2),
             started=started,
             ending=limit.close,
         )

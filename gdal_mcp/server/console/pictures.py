@@ -30,7 +30,7 @@ from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.operations.unasked import UNLISTED, call_unasked
+from gdal_mcp.server.operations.allowed_calls import UNLISTED, call_if_allowed
 from gdal_mcp.settings.state import put_private
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.workspace import Workspaces, open_file
@@ -130,7 +130,7 @@ class Pictures:
     ) -> tuple[bytes, bytes] | None:
         """The PNG, and what the tool says that it shows, as JSON."""
         arguments = {"path": artifact.path, "max_size": PIXELS}
-        reply = await call_unasked(self.app, viewer.principal, "preview", arguments, operation=operation)
+        reply = await call_if_allowed(self.app, viewer.principal, "preview", arguments, operation=operation)
         picture = reply.done.preview if reply is not None and reply.done is not None else None
         if reply is not None and picture is not None:
             return picture, json.dumps(reply.result.get("shown", {})).encode()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approval, Decision, Grant
 from gdal_mcp.approvals.states import APPROVED_STATES, OPEN
-from gdal_mcp.calls.activity import Changed
+from gdal_mcp.calls.activity import ChangedCall
 from gdal_mcp.records.audit import tail
 from gdal_mcp.records.registry import Artifact, Call
 from gdal_mcp.records.statement import record, statement
@@ -149,14 +149,14 @@ class ConsoleService:
             raise Refused(404, "That call does not exist.")
         return call
 
-    def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], Changed]:
+    def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], ChangedCall]:
         """Undoes a call: what was done, and the change to announce. Raises SandboxError if it is not possible."""
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
         undone = undo(self.app, call.id, viewer.name)
         uris = (Path(path).as_uri() for path in dict.fromkeys((*undone["restored"], *undone["taken_away"])))
-        return undone, Changed(call.principal, call.id, tuple(uris))
+        return undone, ChangedCall(call.principal, call.id, tuple(uris))
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         try:

@@ -23,7 +23,7 @@ Client = tuple[str, int]  # address and port
 
 
 @dataclass(slots=True, eq=False)
-class Silent:
+class SilentConnections:
     """The open connections of one server on which no request is being answered. For one thread.
 
     `most` is the number of them in all, and `each` that of one peer.
@@ -97,7 +97,7 @@ class Silent:
 class ListeningSocket(socket.socket):
     """Its connections are in `silent` from the moment they are accepted, if that is set."""
 
-    silent: Silent | None = None
+    silent: SilentConnections | None = None
 
     def accept(self) -> tuple[socket.socket, Any]:
         accepted, address = super().accept()
@@ -111,7 +111,7 @@ class ListeningSocket(socket.socket):
 
 class _Connection(socket.socket):
     client: Client
-    silent: Silent | None = None
+    silent: SilentConnections | None = None
 
     def close(self) -> None:
         if self.silent is not None:

@@ -30,7 +30,7 @@ from gdal_mcp.server.http.issuers import Issuer, SigningKeys
 from gdal_mcp.server.http.links import CredentialStatus
 from gdal_mcp.server.http.oauth import SignedTokens
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
-from gdal_mcp.server.http.serving import Listening, bind, require_certificate, serve_routes
+from gdal_mcp.server.http.serving import ListenOptions, bind, require_certificate, serve_routes
 from gdal_mcp.server.http.signing import Signer
 from gdal_mcp.server.http.tiles import Tiles
 from gdal_mcp.server.http.uploads import UploadRoutes
@@ -116,11 +116,11 @@ async def serve(app: App, bound: ListeningSocket) -> None:
         group.cancel_scope.cancel()
 
 
-def _listening(settings: Settings) -> Listening:
+def _listening(settings: Settings) -> ListenOptions:
     """Behind a proxy all connections come from one peer."""
     most = settings.http_requests
     each = most if settings.behind_proxy else settings.http_silent_each
-    return Listening(most, each, settings.tls_cert, settings.tls_key)
+    return ListenOptions(most, each, settings.tls_cert, settings.tls_key)
 
 
 def _authenticator(settings: Settings, port: int, limit: RequestLimit) -> Authenticator:

@@ -20,7 +20,7 @@ import anyio
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.server.http.arrivals import ListeningSocket, Silent
+from gdal_mcp.server.http.arrivals import ListeningSocket, SilentConnections
 from gdal_mcp.settings import SettingsError
 
 HEADER_SECONDS: Final = 5.0  # for the head of a request, since the connection or the reply before it
@@ -32,7 +32,7 @@ _END_SECONDS: Final = 5  # for replies in progress to end, once their requests a
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenOptions:
     """How to listen. `silent` bounds the connections without a request, `silent_each` those of one peer of them."""
 
     silent: int
@@ -81,7 +81,7 @@ def require_certificate(tls_cert: Path | None, tls_key: Path | None) -> None:
 async def serve_routes(
     app: Any,
     bound: ListeningSocket,
-    listening: Listening,
+    listening: ListenOptions,
     *,
     started: Callable[[], None],
     ending: Callable[[], None],
@@ -92,7 +92,7 @@ async def serve_routes(
     application's open requests.
     """
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    silent = bound.silent = Silent(listening.silent, min(listening.silent_each, listening.silent))
+    silent = bound.silent = SilentConnections(listening.silent, min(listening.silent_each, listening.silent))
 
     async def answering(scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")
@@ -117,7 +117,7 @@ async def serve_routes(
         group.cancel_scope.cancel()
 
 
-def _uvicorn_config(app: Any, listening: Listening) -> uvicorn.Config:
+def _uvicorn_config(app: Any, listening: ListenOptions) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="h11",
@@ -151,7 +151,7 @@ class _Server(uvicorn.Server):
         self._on_start()
 
 
-async def _disconnect_slow_clients(server: uvicorn.Server, silent: Silent) -> None:
+async def _disconnect_slow_clients(server: uvicorn.Server, silent: SilentConnections) -> None:
     """Uvicorn bounds only the time between two requests; it waits forever for request heads and slow readers."""
     states: dict[Any, tuple[object, float]] = {}  # by connection: what it waits for, and since when
     while True:

@@ -46,7 +46,7 @@ from gdal_mcp.server.http.tile_grid import (
     side_of,
     touches,
 )
-from gdal_mcp.server.operations.unasked import call_unasked
+from gdal_mcp.server.operations.allowed_calls import call_if_allowed
 from gdal_mcp.toolboxes.base import ImmediateResult
 
 TILES_PATH: Final = "/tiles"
@@ -198,7 +198,9 @@ class Tiles:
     ) -> Mapping[Place, bytes]:
         operation = DrawTiles(in_history=False, block=block, legend=self.cache.legends.get(content))
         arguments = {"path": artifact.path}
-        reply = await call_unasked(self.app, who, "preview", arguments, client="tiles", operation=operation)
+        reply = await call_if_allowed(
+            self.app, who, "preview", arguments, client="tiles", operation=operation
+        )
         places = list(places_of(block))
         if reply is None or reply.done is None or len(reply.done.figures) != len(places):
             raise NotDrawn(_refusal(reply))

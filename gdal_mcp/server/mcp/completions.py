@@ -12,7 +12,7 @@ from typing import Final
 
 import mcp_types as t
 
-from gdal_mcp.toolboxes.base import Prompt, beginning
+from gdal_mcp.toolboxes.base import Prompt, filter_by_prefix
 from gdal_mcp.toolboxes.untrusted import shown_text
 from sandbox.browse import EntryKind, opened
 from sandbox.errors import PathRefused
@@ -48,7 +48,7 @@ def complete(
         if value is not None:
             candidates = workspace_paths(workspaces, typed) if value.is_path else value.propose(typed)
     elif ref.uri.startswith("file://") and argument.name == "path":  # the templates of resources.py
-        candidates = beginning(outputs(), typed)
+        candidates = filter_by_prefix(outputs(), typed)
     longest = 4 * MAX_VALUE
     visible = (text for text in candidates if len(text) <= longest and shown_text(text, longest) == text)
     values = list(islice(visible, MOST + 1))

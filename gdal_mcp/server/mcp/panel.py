@@ -29,7 +29,7 @@ _META: Final = {
 _LINKS: Final = re.compile(r"^import .*\n|^export (?=async function|function|const)", re.MULTILINE)
 
 
-def offered(ctx: Context) -> bool:
+def is_supported(ctx: Context) -> bool:
     """Whether the client shows such panels."""
     capabilities = ctx.session.client_capabilities
     declared = ((capabilities.extensions if capabilities else None) or {}).get(EXTENSION) or {}

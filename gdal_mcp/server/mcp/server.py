@@ -131,7 +131,7 @@ class Handlers:
         reject_cursor(params)
         has = self._session(self.who(ctx)).entitlements
         listed = has.surface.listed if has else ()
-        kind = (panel.offered(ctx), tuple(tool.name for tool in listed))
+        kind = (panel.is_supported(ctx), tuple(tool.name for tool in listed))
         if kind not in self._listed:
             self._listed[kind] = [render.tool(tool, with_panel=kind[0]) for tool in listed]
         return t.ListToolsResult(tools=self._listed[kind])
@@ -184,7 +184,7 @@ class Handlers:
         answer = await self._sampling.with_model_answer(ctx, tool, request.arguments, reply)
         if isinstance(answer, t.InputRequiredResult):
             return answer
-        return render.result(self._app.pipeline.unreceived.noted(answer, who.id), self._downloads)
+        return render.result(self._app.pipeline.missed_replies.noted(answer, who.id), self._downloads)
 
     async def observe_cancellation(self, ctx: Context, call_next: CallNext) -> Any:
         """Lets a call go on whose client only stopped waiting; the SDK has cancelled its request by now."""

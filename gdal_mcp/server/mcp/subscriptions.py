@@ -30,7 +30,7 @@ from mcp.shared.subscriptions import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gdal_mcp.calls.activity import Changed
+from gdal_mcp.calls.activity import ChangedCall
 from gdal_mcp.policy.identity import ADMIN, Principal
 from gdal_mcp.records.statement import CALLS
 
@@ -47,7 +47,7 @@ Lifespan = Callable[[Server[Any]], AbstractAsyncContextManager[_Yielded]]
 Readable = Callable[[Principal, Sequence[str]], Awaitable[list[str]]]  # which of these URIs one may read
 
 
-def events_of(changed: Changed) -> tuple[ServerEvent, ...]:
+def events_of(changed: ChangedCall) -> tuple[ServerEvent, ...]:
     record = f"{CALLS}{changed.call_id}"
     uris = dict.fromkeys([record, f"{record}/provenance", *changed.outputs])
     events: tuple[ServerEvent, ...] = tuple(ResourceUpdated(uri=uri) for uri in uris)

@@ -84,7 +84,7 @@ def call_pod(image: str, architecture: str) -> dict[str, Any]:
     return pod(template, image, f"call-{secrets.token_hex(8)}", marks, architecture)
 
 
-def oversized(probe_pod: dict[str, Any]) -> dict[str, Any]:
+def exceed_quota(probe_pod: dict[str, Any]) -> dict[str, Any]:
     """Changes a Pod so that it requests more memory and processors than any quota allows, and returns it."""
     (container,) = probe_pod["spec"]["containers"]
     most = {**container["resources"]["limits"], "memory": "1Pi", "cpu": "1M"}

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from gdal_mcp.calls.execution import _return_code
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unreported_stderr
+from gdal_mcp.calls.translation import clean_messages, explain, judge, stderr_of, unreported_stderr
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.toolboxes.gdal.answers.described import described
 from sandbox import errors
@@ -102,7 +102,7 @@ def test_a_container_may_answer_anything(nonsense: Any):
     told = judge(result(Exited(1), final), GDAL, writes=True)
     assert told is not None
     json.dumps(told.as_dict("id"), allow_nan=False)
-    assert isinstance(reported(final), list)
+    assert isinstance(clean_messages(final), list)
     found = described(final, 2)
     assert [type(one.facts) for one in found] == [dict, dict]
     json.dumps([[one.facts, one.names, one.checks] for one in found], allow_nan=False)
@@ -128,12 +128,12 @@ def test_stderr_is_capped():
 
 def test_what_the_messages_say_is_not_told_twice() -> None:
     rows = [{"level": "warning", "message": "cut\nto ten", "count": 58}, {"message": "half"}]
-    said = reported({"errors": rows})
+    said = clean_messages({"errors": rows})
     assert [one.count for one in said] == [58, 1]
     assert unreported_stderr("Warning 1: cut\nto ten\nERROR 3: half\n", said) == ""
     assert unreported_stderr("Warning 1: cut\nto ten\nproj: no grid\n", said) == "proj: no grid\n"
     for count in (0, -1, True, "9", 1 << 40, None):
-        assert reported({"errors": [{"message": "x", "count": count}]})[0].count == 1
+        assert clean_messages({"errors": [{"message": "x", "count": count}]})[0].count == 1
 
 
 @pytest.mark.parametrize(

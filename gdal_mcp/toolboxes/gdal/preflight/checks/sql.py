@@ -59,7 +59,7 @@ def measure_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def crs_as_text(call: AlgorithmCall) -> Iterator[Finding]:
-    if reading.moves_to_text(call.text("sql")):
+    if reading.changes_crs_by_text(call.text("sql")):
         yield make_finding("crs_as_text", refuses=True)
 
 

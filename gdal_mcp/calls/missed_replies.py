@@ -22,7 +22,7 @@ KEY: Final = "waiting_results"
 
 
 @dataclass(slots=True, eq=False)
-class Unreceived:
+class MissedReplies:
     """The results of this server's run. For one event loop and its threads."""
 
     results: ResultStore
