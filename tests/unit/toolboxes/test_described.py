@@ -285,6 +285,8 @@ def test_only_known_check_codes_pass_with_our_texts():
     (sampled,) = checks([{"code": "all_nodata", "sampled": True}])
     assert sampled["sampled"] is True
     assert len(checks([{"code": "constant"}] * 10_000)) < 100
+    (skipped,) = checks([{"code": "checks_skipped", "skipped": ["times_cut", "text of a file", 7]}])
+    assert skipped["skipped"] == ["times_cut", None, None]
 
 
 def test_every_output_has_an_answer_whatever_was_said():

@@ -10,7 +10,7 @@ import re
 from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import unit_of
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet, skip
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_SOURCES = 10  # inputs that are compared
@@ -110,7 +110,11 @@ def member_checks(dataset, sources):
     lost = set()
     with quiet():
         for path, row in sources[:MAX_SOURCES]:
-            if row and os.path.isfile(path) and row["facts"]["bytes"] <= MAX_BYTES:
+            if not row or not os.path.isfile(path):
+                continue
+            if row["facts"]["bytes"] > MAX_BYTES:
+                skip("labels_lost")
+            else:
                 lost |= extras_of(path, row["facts"]["driver"])
         driver = dataset.GetDriver().ShortName
         lost -= extras_of(dataset.GetDescription(), driver) if lost else set()

@@ -5,6 +5,7 @@ import re
 from osgeo import ogr, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import in_degrees, traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FIELDS, TIMES, Survey
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 
@@ -91,6 +92,7 @@ class Pair:
         """Compares the feature counts, if the source stores its count or the layer has not too many features."""
         quick = self.source.TestCapability(ogr.OLCFastFeatureCount)
         if not quick and self.layer.GetFeatureCount() > MANY_FEATURES:
+            skip("features_lost")
             return
         were, are = self.source.GetFeatureCount(), self.layer.GetFeatureCount()
         if self.before.is_complete and self.before.features < were:

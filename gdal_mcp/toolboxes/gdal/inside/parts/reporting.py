@@ -31,6 +31,14 @@ def part(name):
     return importlib.import_module(f"gdal_mcp.toolboxes.gdal.inside.parts.{name}")
 
 
+SKIPPED = set()  # codes of checks that this job's data was too large for
+
+
+def skip(*codes):
+    """Records checks that were not made because the data is too large or cannot be read; the answer names them."""
+    SKIPPED.update(codes)
+
+
 def decoded(value):
     """A value with all bytes decoded to text, also in lists and dicts.
 
