@@ -128,7 +128,7 @@ class Outcome:
     def refusal(self, name: str) -> str:
         """The error of a doctor that is not ready. No call may run then."""
         assert not self.report(name)["ok"]
-        (failed,) = (one for one in self.report(name)["rows"] if one["state"] == "failed")
+        (failed,) = (row for row in self.report(name)["rows"] if row["state"] == "failed")
         return str(failed["found"])
 
 

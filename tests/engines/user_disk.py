@@ -52,9 +52,9 @@ exec rootlesskit --state-dir={PLACE}/run/kit --net=host --copy-up=/etc --copy-up
 
 def disk(engine: str, client: docker.DockerClient, image: Image) -> Path:
     """A file with an ext4 that has the store of "podman" or "docker"; made once for an image."""
-    made = DISKS / f"{engine}-{image.id.replace(':', '-')}"
-    if made.is_file():
-        return made
+    path = DISKS / f"{engine}-{image.id.replace(':', '-')}"
+    if path.is_file():
+        return path
     DISKS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=DISKS) as name:
         folder = Path(name)
@@ -65,12 +65,12 @@ def disk(engine: str, client: docker.DockerClient, image: Image) -> Path:
             for piece in client.images.get(image.reference).save(chunk_size=1 << 20, named=image.reference):
                 loading.stdin.write(piece)
         assert loading.returncode == 0
-        fresh = made.with_name(f"new-{os.getpid()}")
+        fresh = path.with_name(f"new-{os.getpid()}")
         with fresh.open("wb") as file:
             file.truncate(6 << 30)  # a sparse file
         subprocess.run(["mkfs.ext4", "-q", "-F", "-d", folder, fresh], check=True)
-    fresh.rename(made)
-    return made
+    fresh.rename(path)
+    return path
 
 
 def _prepare(folder: Path) -> None:
