@@ -37,7 +37,7 @@ LAST_WORDS = b"half a sent"
 @pytest.fixture(autouse=True)
 def _nothing_is_left(engine, owner):
     yield
-    assert [one.container for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
+    assert [leftover.container for leftover in engine.leftovers() if leftover.labels[OWNER] == owner.id] == []
 
 
 # --- a job that ends by itself ---
@@ -175,7 +175,7 @@ def test_unlisted_files_end_jobs_before_disk_is_full(run, small_staging):
 @pytest.mark.claim("resources.staging-capped")
 def test_staging_is_examined_again_after_the_container(run, engine, owner, staging):
     def usage(limits):
-        runs = any(one.labels[OWNER] == owner.id for one in engine.leftovers())
+        runs = any(leftover.labels[OWNER] == owner.id for leftover in engine.leftovers())
         return StagingUsage(files=0, bytes=0) if runs else staging.usage(limits)
 
     result = run(MANY_FILES, staging=staging.path, quota=SimpleNamespace(usage=usage))

@@ -74,15 +74,15 @@ class Planning:
 
 @pytest.fixture
 def planning() -> Iterator[Planning]:
-    made = Planning()
-    yield made
-    made.enough.set()
+    new_planning = Planning()
+    yield new_planning
+    new_planning.enough.set()
 
 
 @pytest.fixture
 def one(tmp_path: Path, planning: Planning) -> Iterator[Server]:
-    with server(tmp_path, made_box=planning.toolbox) as made:
-        yield made
+    with server(tmp_path, made_box=planning.toolbox) as memory_server:
+        yield memory_server
         planning.enough.set()
 
 
