@@ -18,20 +18,9 @@ from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.server import build
 from gdal_mcp.tools.look import LIST_WORKSPACE
 from tests.integration.memory_server import ANN, BEN, Server, server
-from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure_nothing(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unmeasured")]
 
 
 async def eventually(condition: Any) -> None:

@@ -19,22 +19,11 @@ from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.elicitation import Elicitation
 from gdal_mcp.settings import Settings
 from tests.integration.memory_server import ANN, BEN, Person, Server, server
-from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unmeasured")]
 
 BOUNDS = '[[principal]]\nprincipals = ["local:ann"]\n{}\n[[principal]]\nprincipals = ["*"]'
-
-
-@pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure_nothing(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
