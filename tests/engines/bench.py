@@ -39,7 +39,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "
 IN_WORKSPACE = "the input"  # the contents of `input.txt`
 
 
-# programs that containers run beside the probe; they print their findings as JSON
+# programs that containers run in addition to the probe; they print their findings as JSON
 
 # uses memory that RLIMIT_DATA does not count, so that only the container's own limit can end it
 TAKE_MEMORY = """

@@ -1,4 +1,4 @@
-"""What runs as an ordinary user on a kernel of the tests' own; `delegated.py` starts it."""
+"""Tests that run as an ordinary user on a separate kernel; `delegated.py` starts them."""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
-"""An image in the store of a user's own Podman or Docker, as a disk for a kernel of the tests' own.
+"""An image in the store of a user's own Podman or Docker, as a disk for a separate kernel.
 
-An engine may record the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`, which each of
-them mounts in a /mnt of its own, as a checkout of the tests may be in any other folder. This machine does not have that user.
+An engine may record the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`,
+which each of them mounts in its own /mnt, because a checkout of the tests may be in any other folder. This machine
+does not have that user.
 """
 
 import os

@@ -46,7 +46,7 @@ ASKED = st.tuples(
 
 @dataclass(frozen=True)
 class Tree:
-    """Two workspaces, another name for the first, and files beside them that must never be touched."""
+    """Two workspaces, another name for the first, and files next to them that must never be touched."""
 
     base: Path
 

@@ -97,7 +97,7 @@ CHANGES = st.lists(
 
 @tries(30)
 @given(CHANGES)
-@example([([3], 1e308)])  # how much is kept: infinite, as it is written
+@example([([3], 1e308)])  # `kept_bytes`, which is infinite in the written journal
 @pytest.mark.claim("outputs.journals-not-trusted")
 def test_any_journal_loses_nothing_and_touches_nothing_outside(changes):
     with tempfile.TemporaryDirectory() as folder:

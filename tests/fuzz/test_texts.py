@@ -1,6 +1,6 @@
 """Texts with a small language: any text is refused, or passes as a text that has the same meaning and passes again.
 
-The tests for coordinate reference systems and for names of datasets are in tests/unit, beside the texts that they
+The tests for coordinate reference systems and for names of datasets are in tests/unit, next to the texts that they
 begin with.
 """
 

@@ -187,7 +187,7 @@ def test_staging_is_examined_again_after_the_container(run, engine, owner, stagi
 
 @pytest.mark.claim("resources.output-capped")
 def test_stderr_flood_is_cut_and_job_continues(run):
-    # `x` is no part of the mark that ends stderr; the beginning of a mark at the cut is removed
+    # `x` is not part of the mark that ends stderr; the beginning of a mark at the cut is removed
     result = run("for _ in range(64): os.write(2, b'x' * 4096)")
     assert result.outcome == Exited(0)
     assert result.stderr == b"x" * SMALL.stderr_bytes

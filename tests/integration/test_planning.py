@@ -1,4 +1,4 @@
-"""Planning has a bound of its own: many calls start no more of it than there are threads, and a cancelled call ends it."""
+"""Planning has its own limit of threads, and ends when its call is cancelled."""
 
 import threading
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Planning:
     lock: threading.Lock = field(default_factory=threading.Lock)
     now: int = 0
     most: int = 0
-    whole: int = 0  # plans that were made to their end
+    whole: int = 0  # plans that were completed
 
     def draft(self, arguments: In, context: Any) -> ImmediateResult:
         with self._counted():

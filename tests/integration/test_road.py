@@ -1,4 +1,4 @@
-"""A call's steps where they meet: approval with queue, quota, cancellation, engine and records. Runs in milliseconds."""
+"""Interactions of a call's steps: approval with queue, quota, cancellation, engine and records. Runs in milliseconds."""
 
 import sqlite3
 import threading

@@ -13,8 +13,9 @@ from tests.kubernetes.conftest import ROOT, Ground
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 
-# What only Docker is asked for is weakened there, a Pod in tests/unit/sandbox/engines/test_k8s_pod.py. No cluster runs the toolbox of `run_python`.
-# The last two make no Pod: the protocol's own attacks, and what a GDAL without a sandbox does with the files.
+# `test_weakened` weakens requests to Docker; tests/unit/sandbox/engines/test_k8s_pod.py does that for Pods. No cluster
+# runs the toolbox of `run_python`. The last two create no Pod: the attacks on the protocol itself, and what a GDAL
+# without a sandbox does with the files.
 _APART = " and ".join(
     f"not {name}" for name in ("test_weakened", "run_python", "test_protocol", "unprotected_readers")
 )

@@ -115,7 +115,7 @@ def frozen(*numbers: int) -> Iterator[None]:
         yield
     finally:
         for number in numbers:
-            with contextlib.suppress(ProcessLookupError):  # its deadline ended it as it stood
+            with contextlib.suppress(ProcessLookupError):  # its deadline ended it while it was frozen
                 os.kill(number, signal.SIGCONT)
 
 
