@@ -1,4 +1,4 @@
-"""Planning has a bound of its own: many calls start no more of it than there are threads, and a cancelled call ends it."""
+"""Planning has its own limit of threads, and ends when its call is cancelled."""
 
 import threading
 from collections.abc import Iterator
@@ -17,22 +17,11 @@ from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
 from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
 from tests.integration.test_impatient_clients import connected
-from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unmeasured")]
 
 CALLS, PRINCIPALS = 200, 50
-
-
-@pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure_nothing(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @dataclass
@@ -43,7 +32,7 @@ class Planning:
     lock: threading.Lock = field(default_factory=threading.Lock)
     now: int = 0
     most: int = 0
-    whole: int = 0  # plans that were made to their end
+    whole: int = 0  # plans that were completed
 
     def draft(self, arguments: In, context: Any) -> ImmediateResult:
         with self._counted():
@@ -74,15 +63,15 @@ class Planning:
 
 @pytest.fixture
 def planning() -> Iterator[Planning]:
-    made = Planning()
-    yield made
-    made.enough.set()
+    new_planning = Planning()
+    yield new_planning
+    new_planning.enough.set()
 
 
 @pytest.fixture
 def one(tmp_path: Path, planning: Planning) -> Iterator[Server]:
-    with server(tmp_path, made_box=planning.toolbox) as made:
-        yield made
+    with server(tmp_path, made_box=planning.toolbox) as memory_server:
+        yield memory_server
         planning.enough.set()
 
 
