@@ -241,7 +241,7 @@ def measure(fenced):
         "status": {name: value.split() for name, value in status if name in STATUS_FIELDS},
         "ids": {kind: [line.split() for line in _lines(f"/proc/self/{kind}_map")] for kind in ("uid", "gid")},
         "mounts": _mounts(),
-        "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
+        "interfaces": _interfaces(),
         "sockets": [family for family in SOCKET_FAMILIES if _opens_socket(family)],
         "programs": _runs_programs(),
         "rlimits": {
@@ -270,6 +270,12 @@ CGROUP_FILES = {
     "cpu": ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
     "cpu_period": ("/sys/fs/cgroup/cpu/cpu.cfs_period_us",),
 }
+
+
+def _interfaces():
+    """The names of the network interfaces, "unknown" among them if they cannot be listed."""
+    listed = _lines("/proc/net/dev")
+    return [line.split(":")[0].strip() for line in listed[2:]] if listed else ["unknown"]
 
 
 SOCKET_FAMILIES = (2, 10, 16, 17, 40)  # INET, INET6, NETLINK, PACKET, VSOCK of linux/socket.h

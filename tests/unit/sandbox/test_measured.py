@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox import worker
 from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, PROCESSES, violations
 from sandbox.isolation.measured import FACTS as RULES
 from sandbox.isolation.policy import rlimits
@@ -234,6 +235,11 @@ def test_what_engines_add_and_mask_is_no_weakness():
     assert names(TEMPLATE, weakened(["interfaces"], [])) == set()
     assert names(TEMPLATE, with_mounts(mount("/etc/passwd", "rw,nosuid", "tmpfs"))) == set()
     assert names(TEMPLATE, with_mounts(mount("/etc/passwd", "rw,nosuid", "ext4"))) >= {"writable mounts"}
+
+
+def test_interfaces_that_cannot_be_listed_are_unknown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(worker, "_lines", lambda _path: [])
+    assert names(TEMPLATE, weakened(["interfaces"], worker._interfaces())) == {"network interfaces"}
 
 
 COVERED = [
