@@ -105,10 +105,10 @@ WEAK = {
 def test_weaker_container_fails_only_its_own_rows(escape, weaken, name):
     change, must, may = WEAK[name]
     weaken(change)
-    found = escape()
-    assert not all(row.ok for row in found)
-    assert must <= failed(found)
-    assert failed(found) <= must | may
+    rows = escape()
+    assert not all(row.ok for row in rows)
+    assert must <= failed(rows)
+    assert failed(rows) <= must | may
 
 
 def test_self_measured_weaker_container_is_not_tried(escape, weaken, monkeypatch):
