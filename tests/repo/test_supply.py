@@ -110,7 +110,7 @@ def test_no_two_locks_hold_different_package_versions():
 def test_server_image_has_nothing_for_developers():
     developers = asked(PROJECT["dependency-groups"]["dev"], EXTRAS)
     own = {canonicalize_name(requirement.name) for requirement in asked(OWN)}
-    # what we need ourselves may need one of these
+    # our own dependencies may need one of these
     tools = {canonicalize_name(requirement.name) for requirement in developers} - own - {"packaging"}
     assert tools
     assert not tools & set(versions("server.txt"))

@@ -136,7 +136,7 @@ def test_extreme_arguments_never_divide_by_zero():
     ):
         bounds = number_of(schema)
         for end in (bounds.get("minimum"), bounds.get("maximum")):
-            if end is not None and abs(end) <= 1000:  # larger ones take long, and are of sizes
+            if end is not None and abs(end) <= 1000:  # larger values are sizes, which take long
                 value = [end, end] if schema.get("ordered") else end
                 cases.append((name, {**REQUIRED.get(name, {}), argument: value}))
     fit = [case for case in cases if not TRANSFORMS[case[0]].faults(case[1])]

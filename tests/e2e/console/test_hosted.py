@@ -1,4 +1,4 @@
-"""Beside the protocol over HTTP: a token gives access to what its scopes permit, and to nothing of other principals."""
+"""The console of a server over HTTP: a token gives access to what its scopes permit, and to nothing of other principals."""
 
 import json
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_records_outputs_and_pictures_need_owner_or_administrator(house, people)
 def test_undo_takes_somebody_who_could_have_said_yes(house: House, people: dict[str, Person]):
     place = house.server.place
     call, _ = published(place, "token:ann", place.path("undone.tif"))
-    may = {"ann": 403, "bob": 404, "carol": 404, "dora": 409, "erik": 409}  # 409: no workspace remembers it
+    may = {"ann": 403, "bob": 404, "carol": 404, "dora": 409, "erik": 409}  # 409: no workspace can undo it
     assert statuses(people, f"api/undo/{call.id}", {}) == may
     assert not people["ann"].get(f"api/calls/{call.id}").json()["undoable"]
     own, _ = published(place, "token:carol", place.path("own.tif"))

@@ -170,7 +170,7 @@ def test_cancelled_running_call_leaves_no_container(stage, opened, containers):
 
 
 def listed(**row: object) -> dict[str, object]:
-    """A list of one row, as a question has it."""
+    """A list of one row, in the form that a question contains."""
     return {"shown": [row], "more": 0}
 
 
@@ -247,7 +247,7 @@ def test_everything_can_be_decided_with_the_keyboard_alone(stage: Stage, opened:
         opened.page.keyboard.press("Tab")
         focused = "document.activeElement.dataset.act === 'approve'"
         style = "getComputedStyle(document.activeElement).outlineStyle"
-        assert opened.page.evaluate(style) != "none"  # one sees where one is
+        assert opened.page.evaluate(style) != "none"  # the focus is visible
         if opened.page.evaluate(focused):
             break
     opened.page.keyboard.press("Enter")

@@ -60,7 +60,7 @@ class Panel:
         self.page.evaluate("(message) => tell(message)", message)
 
     def ask(self, method: str) -> dict[str, Any]:
-        """The answer to a request of the host's."""
+        """The answer to a request of the host."""
         self.page.evaluate("(method) => tell({ id: `host-${method}`, method, params: {} })", method)
         got = self.page.wait_for_function("(id) => heard.find((one) => one.id === id)", arg=f"host-{method}")
         return got.json_value()
@@ -249,7 +249,7 @@ def test_page_policy_is_stricter_than_its_host(browser: Browser, html: str):
     assert injected != html
     markup = "(() => { try { document.body.innerHTML = '<b>x</b>'; return 'done'; } catch { return 'refused'; } })()"
     outcomes = []
-    stopped = pytest.raises(AssertionError, match="script-src")  # and seen
+    stopped = pytest.raises(AssertionError, match="script-src")  # the violation was also reported
     with stopped, hosted(browser, injected) as shown:
         outcomes += [shown.frame.evaluate("window.broken"), shown.frame.evaluate(markup)]
     assert outcomes == [None, "refused"]

@@ -158,7 +158,7 @@ def test_the_console_is_offered_where_its_port_leads(server: Server, network: st
             assert output.startswith(f"http://127.0.0.1:{published}/") == offered
 
 
-# --- an engine in a machine of its own ---
+# --- an engine in a separate machine ---
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_the_health_check_sees_whether_the_server_answers(server, client, built)
 
 def test_a_server_that_cannot_start_leaves_nothing(built, client, workspace, proxy):
     container = GdalMcpContainer(workspace, image=TAG, engine_socket=str(proxy.socket), host_network=True)
-    container.with_env("GDAL_MCP_HOST", "0.0.0.0")  # in the clear, which is refused
+    container.with_env("GDAL_MCP_HOST", "0.0.0.0")  # without encryption, which is refused
     state = Path(container.env["GDAL_MCP_STATE_DIR"])
     before = len(mounting(client, state))
     with pytest.raises(RuntimeError), container:

@@ -50,7 +50,7 @@ def test_full_server_answers_containerless_calls_and_honours_cancellation(make_p
         assert answered(pipes).isdisjoint({running, queued})
         pipes.notify("notifications/cancelled", {"requestId": running})
         until(lambda: last(place, "reproject") == "CANCELLED")
-        # that of the call; others wait for the next
+        # the container of the call is gone; others wait for the next call
         until(lambda: during - set(containers.of_owners(place.owners)))
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")  # the place is free
         owners = place.owners

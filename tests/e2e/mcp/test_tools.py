@@ -140,7 +140,7 @@ def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, ora
     info = oracle.raster(place.path(name))
     assert info["size"] == [20, 10]
     assert len(info["bands"]) == 2
-    # the window's place goes with it
+    # the position of the window is in a companion file
     assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]
 
 

@@ -1,6 +1,6 @@
 """Addresses, names and servers that try to redirect, change or stall a read, or to leak data.
 
-Each is judged by the requests to the origin, and by the container's result, which is nothing.
+Each is judged by the requests to the origin, and by the container's result, which must be empty.
 """
 
 import json

@@ -97,7 +97,7 @@ def test_folders_and_lists_come_from_the_metadata(server: Origin, make: Make, op
     assert call.look(f"{call.name}/g/b").body[:1] == b"\x02"
     assert call.look(f"{call.name}/g/b/1").status is Status.ENOENT
     assert call.look(f"{call.name}/.zmetadata").status is Status.OK
-    assert server.paths().count("/ok/t.zarr/.zmetadata") == 1  # it is here already
+    assert server.paths().count("/ok/t.zarr/.zmetadata") == 1  # its content is stored after the first request
 
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")

@@ -12,7 +12,7 @@ from tests.security.attacks.table import TABLE, Call, info, read, sql, steps, to
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("args.refused-before-anything-runs")]
 
-# the attacks that the table tries by one tool each, and similar ones
+# the names of attacks that the table tries with one tool each, and similar names
 PATHS = [attack.calls[0][1]["path"] for key, attack in TABLE.items() if key[0] == "P" and attack.letter == "V" and attack.calls[0][0] == "info"]  # fmt: skip
 NAMES = [
     *(attack.calls[0][1]["path"] for key, attack in TABLE.items() if key[0] == "D" and attack.letter == "V"),

@@ -199,7 +199,7 @@ def test_file_texts_stay_untrusted_in_answers_and_records(attacked, speaking):
             ).contents
             answers[f"record of {key}"] = json.loads(record.text)
     silent = [key for key, end in ends.items() if MARK not in str(end.structured_content)]
-    assert silent == ["checked", "drawn"], silent  # all others were returned
+    assert silent == ["checked", "drawn"], silent  # the marked text of all others was returned
     assert [key for key, answer in answers.items() if MARK in json.dumps(facts(answer))] == []
     assert [
         key for key, answer in answers.items() if UNSAFE.search(json.dumps(answer, ensure_ascii=False))

@@ -77,7 +77,7 @@ def strict(text: str) -> Any:
 
 @pytest.fixture(scope="module")
 def answers(texts: Attacked) -> dict[str, Any]:
-    """What is told of each, with everything that can be told."""
+    """The answer about each file, with all the information that the tools can return."""
     calls = {name: read("vector info", input=f"say-{name}", features=True) for name in TEXTS}
     calls |= {name: ("info", {"path": f"say-{name}"}) for name in SIDECARS}
     return texts.together(calls)

@@ -129,7 +129,7 @@ def _host_is_as_it_was(ground, engine, owner) -> Iterator[None]:
 
 @pytest.fixture
 def attested(runner, ground, like_a_call, cancel) -> tuple[Row, ...]:
-    """This host as it is."""
+    """The attestation of this host, unchanged."""
     with ground.area.open("staging-0000", USER) as staging:
         return attest(runner, like_a_call(staging.path), staging.path, cancel)
 

@@ -115,7 +115,7 @@ if os.fork() == 0:
     while True: open("/staging/a.txt", "a").write("more")
 while not os.path.exists("/staging/a.txt"): pass
 """
-    outputs = [{"path": "/staging/a.txt", "kind": "file"}] * 3000  # looked at again and again
+    outputs = [{"path": "/staging/a.txt", "kind": "file"}] * 3000  # examined thousands of times
     result, files = run(code, outputs=outputs)
     assert result.outcome == Exited(0), result.stderr
     assert set(files["a.txt"].split(b"more")) == {b""}
@@ -145,7 +145,7 @@ def test_flood_fork_bomb_and_memory_hog_hit_limits(run):
         ended, _ = run(code, seconds=2)
         assert (ended.outcome, ended.final["timed_out"]) == (Exited(1), True), code
         assert len(ended.stderr) < 64 << 10
-    for step in (32 << 20, 1 << 16, 100):  # of which the last leaves hardly a byte
+    for step in (32 << 20, 1 << 16, 100):  # the last step leaves hardly a byte of memory
         hog, _ = run(f"x = []\nwhile True: x.append(bytearray(b'1' * {step}))", seconds=120)
         assert isinstance(hog.outcome, OutOfMemory), step
     together = "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\n"

@@ -37,7 +37,7 @@ def _no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _runner_goes_on(runner, make_template, patience) -> Iterator[None]:
-    """After all of them."""
+    """Checks after all attacks that the runner still runs a job."""
     yield
     job = Job("call-0001", make_template(handler("return {'code': 7}")), {})
     assert runner.run(job, patience).outcome == Exited(7)

@@ -102,7 +102,7 @@ def held(
     clock: Path | str = "",
     patience: float = 0.0,
 ) -> Iterator[Held]:
-    """A held call, with a person's approval if needed. The host is attested before, so only the call comes to the
+    """A held call, with a person's approval if needed. The host is attested before, so only the call reaches the
     point.
     """
     armed = place.state / f"armed-{next(_NUMBERS)}"

@@ -157,7 +157,7 @@ def _told_of(stage: Stage, known: set[str]) -> set[str]:
 
 
 def _listed(stage: Stage, call: str, new: Mapping[str, bytes]) -> None:
-    """Checks that the outputs of the call are listed as they are, and nothing else of it."""
+    """Checks that exactly the outputs of the call are listed, with their current contents."""
     with contextlib.closing(Registry(stage.place.state / "registry.sqlite")) as registry:
         listed = {
             artifact.uri: artifact.sha256

@@ -75,7 +75,7 @@ def test_a_silent_engine_is_reported_within_its_deadline(place, servers, contain
 
 
 def _all_at_once(behind: dict[str, Behind], scene: Scene | None = None) -> list[str]:
-    """The outcomes of one call of each server."""
+    """The outcome of one call on each server."""
     started = [(server, (scene or server.scene).begin(server.pipes)) for server in behind.values()]
     return [outcome_of(server.scene.finish(server.pipes, identifier)) for server, identifier in started]
 
