@@ -46,7 +46,7 @@ def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> S
 
 def promised(capacity: LockFileCapacity) -> int:
     """The bytes that are reserved in this process."""
-    return sum(one.length for one in [*capacity._reservations]) * MIB
+    return sum(reservation.length for reservation in [*capacity._reservations]) * MIB
 
 
 READS = kind("reads")

@@ -24,13 +24,13 @@ class Wire:
 
     @property
     def answers(self):
-        found, data = {}, bytes(self.sent)
+        by_number, data = {}, bytes(self.sent)
         while data:
             number, status, length = ANSWER.unpack_from(data)
-            assert number not in found
-            found[number] = (status, data[ANSWER.size : ANSWER.size + length])
+            assert number not in by_number
+            by_number[number] = (status, data[ANSWER.size : ANSWER.size + length])
             data = data[ANSWER.size + length :]
-        return found
+        return by_number
 
 
 class Held:
@@ -58,9 +58,9 @@ class Held:
 
 @pytest.fixture
 def held():
-    made = Held()
-    yield made
-    made.gate.set()
+    answerer = Held()
+    yield answerer
+    answerer.gate.set()
 
 
 def test_every_question_is_answered_once_and_whole(held):
