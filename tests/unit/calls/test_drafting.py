@@ -98,7 +98,7 @@ async def call(pipeline: Pipeline, who: Principal, tool: str = "hang") -> Reply:
 
 
 async def hung(hang: Hanging, count: int) -> None:
-    """Returns when so many drafts are in progress."""
+    """Returns when this many drafts are in progress."""
     await anyio.to_thread.run_sync(until, lambda: hang.now == count)
 
 

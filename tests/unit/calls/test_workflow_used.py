@@ -82,7 +82,7 @@ def test_server_folder_is_not_part_of_its_workspace(tmp_path: Path):
     (tmp_path / ".gdal-mcp").mkdir()
 
     def parts() -> list[str]:
-        [used] = UsedFiles().read_by(draft, Workspace(tmp_path / "store", writable=True), lambda _one: (), 0)
+        [used] = UsedFiles().read_by(draft, Workspace(tmp_path / "store", writable=True), lambda _path: (), 0)
         return [name for name, _ in used.parts]
 
     (tmp_path / ".gdal-mcp" / "call").write_bytes(b"")

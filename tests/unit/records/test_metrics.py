@@ -154,7 +154,7 @@ def test_calls_of_earlier_versions_are_counted_once(book: Book):
 
 
 def shown(*calls: tuple[str, str, dict[str, Any]], slots: dict[str, int] | None = None) -> str:
-    """The metrics text after these calls ended, each with a tool, an outcome and more about its end."""
+    """The metrics text after these calls ended, each with a tool, an outcome and further fields of its end."""
     metrics = Metrics(KNOWN)
     for tool, outcome, fields in calls:
         metrics.count(Call("c", "ann", tool, {}, limits=LIMITS, outcome=outcome, **fields))

@@ -93,7 +93,7 @@ def test_crash_during_rotation_loses_nothing(log: AuditLog, monkeypatch: pytest.
     class Crash(BaseException):
         pass
 
-    def crash(*_given: object) -> None:
+    def crash(*_arguments: object) -> None:
         raise Crash
 
     with monkeypatch.context() as patch:

@@ -84,7 +84,7 @@ def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: An
         return opening.OpenedEngine(machine.open(*arguments), "memory")
 
     patch.setattr(opening, "open_first", open_first)
-    patch.setattr(hosting_module, "_forget_trials", lambda: None)  # there are none
+    patch.setattr(hosting_module, "_forget_trials", lambda: None)  # there are no trials
     patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
     patch.setattr(hosting_module, "resolve", lambda *_: IMAGE)
     patch.setattr(hosting_module, "attest", lambda *_: machine.attest() or ())

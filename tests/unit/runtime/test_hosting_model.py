@@ -1,8 +1,8 @@
 """A model of the hosts and their pools: a failure, in any order, affects only its own part, and nothing stays open.
 
-Invariants: a healthy container is never removed because another one failed; a call waits for nothing that a removal
-holds; an engine is closed once, and only after its last call; at the end there are as many descriptors and threads as
-before.
+Invariants: a healthy container is never removed because another one failed; no call waits for a resource that a
+removal holds; an engine is closed once, and only after its last call; at the end there are as many descriptors and
+threads as before.
 """
 
 import contextlib

@@ -75,7 +75,7 @@ def killed(root: Path, number: int, work: Work, *, native: bool) -> None:
 
 
 def settled(area: StagingArea) -> dict[str, bytes]:
-    """The workspace after recovery, which must complete in one run, need no person and leave nothing behind."""
+    """The workspace after recovery, which must complete in one run, need no help and leave nothing behind."""
     findings = {finding.outcome for finding in area.recover()}
     assert not findings & {RecoveryOutcome.CONFLICT, RecoveryOutcome.DAMAGED}
     contents = tree(area.workspace.root)

@@ -124,7 +124,7 @@ def wake(pool: WarmPool) -> None:
 
 
 def together(count: int, do: Callable[[int], object]) -> list[object]:
-    """Results of so many threads that start at the same moment."""
+    """Results of this many threads that start at the same moment."""
     start, results = threading.Barrier(count), [None] * count
 
     def one(number: int) -> None:

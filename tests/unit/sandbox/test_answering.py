@@ -34,7 +34,7 @@ class Wire:
 
 
 class Held:
-    """Answers with the name once it may; knows the maximum of simultaneous questions."""
+    """Answers with the name once `gate` is set; `most` is the highest number of simultaneous questions."""
 
     def __init__(self):
         self.gate, self.lock, self.closed = threading.Event(), threading.Lock(), False

@@ -63,7 +63,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ours(file: Path) -> Iterator[LockFileCapacity]:
-    """Room for four of 64 MiB."""
+    """Memory for four reservations of 64 MiB."""
     capacity = LockFileCapacity(file, 256 * MIB)
     yield capacity
     capacity.close()
@@ -82,7 +82,7 @@ def test_promised_memory_stays_within_total_and_is_reusable(ours: LockFileCapaci
     assert all(places)
     assert ours.take(64 * MIB) is None
     places[1].release()
-    places[1].release()  # no more is free for it
+    places[1].release()  # a second release frees no more memory
     assert ours.take(64 * MIB) is not None
     assert ours.take(64 * MIB) is None
     assert promised(ours) == 256 * MIB

@@ -61,7 +61,7 @@ FACTS = {
             mount("/staging", "rw,relatime"),
             mount("/tmp", "rw,nosuid,nodev,noexec,relatime", "tmpfs"),
             mount("/proc/keys", "rw", "tmpfs"),
-            mount("/sys", "ro", "tmpfs"),  # covers what is below
+            mount("/sys", "ro", "tmpfs"),  # covers the mounts below it
         ]
     ),
     "interfaces": ["lo"],
@@ -281,7 +281,8 @@ def test_limit_that_engine_did_not_set_is_found():
             for value in values:
                 row = "cgroup cpus" if name.startswith("cpu") else f"cgroup {name}"
                 shortfalls = names(SHOWN, with_cgroup(**{**version, name: value}))
-                assert shortfalls in ({row}, {"cgroup"}), (name, value)  # all of them, if one is not a number
+                # one row for all limits if a value is not a number
+                assert shortfalls in ({row}, {"cgroup"}), (name, value)
 
 
 def _paths(value, way=()):

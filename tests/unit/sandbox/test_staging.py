@@ -494,7 +494,7 @@ def test_recovery_leaves_foreign_names_alone(workspace, tmp_path):
 
 
 def test_root_server_is_refused_on_ownerless_file_system(tmp_path, monkeypatch):
-    def refuse(*_given):
+    def refuse(*_arguments):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -164,7 +164,7 @@ ELSEWHERE = [
 @pytest.mark.claim("http.host-and-origin")
 @pytest.mark.parametrize("loopback", ["127.0.0.1", "::1"])
 def test_other_address_spellings_are_not_server_names(loopback: str):
-    """They lead to the same place, and a page that was reached by one of them sends it."""
+    """They lead to the same address, and a page that was opened under one of them sends it as the host."""
     spelled = """127.1 127.0.1 0x7f.1 0x7f000001 2130706433 0177.0.0.1 127.000.000.001 127.0.0.1. localhost. LOCALHOST.
         0.0.0.0 0 127.0.0.2 [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:0:0:1] [::1%lo] ::1 [::1]. localhost.localdomain
         user@127.0.0.1 user:word@localhost 127.0.0.1@evil.test evil.test#127.0.0.1 127.0.0.1\\@evil.test localhost,evil.test

@@ -1,4 +1,4 @@
-"""Before a call, the question has what the arguments of a tool of the toolbox `augment` fix, and nothing else."""
+"""Before a call, the question states what the arguments of an `augment` tool determine, and nothing else."""
 
 from pathlib import Path
 from types import SimpleNamespace

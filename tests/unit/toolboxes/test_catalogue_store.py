@@ -72,7 +72,7 @@ def test_unreadable_stored_catalogue_is_refused_not_replaced(state, stored):
 
 
 def test_failed_write_keeps_the_old_catalogue_only(state, stored, monkeypatch):
-    def full(*_given: object, **_named: object) -> None:
+    def full(*_arguments: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:

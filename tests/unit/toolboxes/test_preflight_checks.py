@@ -1,4 +1,4 @@
-"""Each check appears where it is due, and only there."""
+"""Each check appears where it applies, and only there."""
 
 from dataclasses import replace
 

@@ -169,7 +169,7 @@ def test_forbidden_socket_differs_from_absent_one(home, monkeypatch):
                 raise PermissionError(13, "Permission denied")
             raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(socket, "socket", Refused)  # root, who may run this, is refused nothing
+    monkeypatch.setattr(socket, "socket", Refused)  # file permissions do not stop root, who may run the tests
     with pytest.raises(EngineRefused):
         connect()
 

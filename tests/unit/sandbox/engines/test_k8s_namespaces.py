@@ -61,7 +61,7 @@ def restricted(spec: dict[str, Any]) -> str:
 
 
 class Api(ApiHandler):
-    """Enforces the namespace's rules. Pods never begin; removed ones disappear."""
+    """Enforces the namespace's rules. Pods never start; removed ones disappear."""
 
     def admitted(self) -> bool:
         if self.headers["Authorization"] == f"Bearer {self.server.token}":

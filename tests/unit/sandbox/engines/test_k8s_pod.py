@@ -309,7 +309,7 @@ def test_image_is_tried_once_and_known_by_id(asked):
 def test_mirror_image_is_pulled_and_known_by_digest():
     """A node may report the first name by which it knows the same image."""
     mirrored = NAME.replace("registry/", "mirror.test:5000/osgeo/")
-    images = PodImages(lambda: None, lambda _one: NAME)
+    images = PodImages(lambda: None, lambda _reference: NAME)
     image = images.find(mirrored)
     assert (image.id, image.digest) == (NAME.partition("@")[2],) * 2
     (container,) = asked(image=images.name_of(image.id))["spec"]["containers"]
