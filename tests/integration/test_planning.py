@@ -69,9 +69,9 @@ def planning() -> Iterator[Planning]:
 
 
 @pytest.fixture
-def one(tmp_path: Path, planning: Planning) -> Iterator[Server]:
-    with server(tmp_path, made_box=planning.toolbox) as memory_server:
-        yield memory_server
+def memory_server(tmp_path: Path, planning: Planning) -> Iterator[Server]:
+    with server(tmp_path, made_box=planning.toolbox) as started:
+        yield started
         planning.enough.set()
 
 
@@ -80,14 +80,14 @@ async def seen(condition: Any) -> None:
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-async def test_many_principals_plan_within_the_thread_pool(one: Server, planning: Planning):
+async def test_many_principals_plan_within_the_thread_pool(memory_server: Server, planning: Planning):
     async with anyio.create_task_group() as group:
         for number in range(CALLS):
             who = local(f"p{number % PRINCIPALS}")
-            group.start_soon(lambda who=who: one.call("plan", who, path="in.bin"))
+            group.start_soon(lambda who=who: memory_server.call("plan", who, path="in.bin"))
         await seen(lambda: planning.now == AT_ONCE)
         assert planning.most == AT_ONCE
-        async with connected(one) as wire:
+        async with connected(memory_server) as wire:
             await wire.send("ping", 7)
             await seen(lambda: 7 in wire.answers)
         assert planning.whole == 0
@@ -97,15 +97,15 @@ async def test_many_principals_plan_within_the_thread_pool(one: Server, planning
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-async def test_cancelled_planning_ends_and_frees_its_threads(one: Server, planning: Planning):
+async def test_cancelled_planning_ends_and_frees_its_threads(memory_server: Server, planning: Planning):
     async with anyio.create_task_group() as group:
         for number in range(CALLS):
             who = local(f"p{number % PRINCIPALS}")
-            group.start_soon(lambda who=who: one.call("plan", who, path="in.bin"))
+            group.start_soon(lambda who=who: memory_server.call("plan", who, path="in.bin"))
         await seen(lambda: planning.now == AT_ONCE)
         group.cancel_scope.cancel()
     await seen(lambda: planning.now == 0)
     assert planning.whole == 0
     for who in (ANN, BEN):
-        assert (await one.call("tell", who)).result == {"told": 1}
-    assert one.pipeline.active == set()
+        assert (await memory_server.call("tell", who)).result == {"told": 1}
+    assert memory_server.pipeline.active == set()

@@ -27,9 +27,9 @@ BOUNDS = '[[principal]]\nprincipals = ["local:ann"]\n{}\n[[principal]]\nprincipa
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> Iterator[Server]:
-    with server(tmp_path) as memory_server:
-        yield memory_server
+def memory_server(tmp_path: Path) -> Iterator[Server]:
+    with server(tmp_path) as started:
+        yield started
 
 
 async def seen(condition: Any) -> None:
@@ -153,9 +153,11 @@ async def test_approval_withdrawn_in_queue_runs_nothing(tmp_path):
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_approval_just_before_waiting_ends_counts(one: Server, monkeypatch: pytest.MonkeyPatch):
+async def test_approval_just_before_waiting_ends_counts(
+    memory_server: Server, monkeypatch: pytest.MonkeyPatch
+):
     """The call checks the row for the last time, then the console approves it, then the wait ends."""
-    store, checked = one.app.approvals.approvals, threading.Event()
+    store, checked = memory_server.app.approvals.approvals, threading.Event()
     get = store.get
 
     def checking(approval_id: str) -> Approval | None:
@@ -167,29 +169,31 @@ async def test_approval_just_before_waiting_ends_counts(one: Server, monkeypatch
         async def ask(self, question: ApprovalQuestion) -> Decision | None:
             self.asked.append(question.row)
             await seen(checked.is_set)
-            one.decide()
+            memory_server.decide()
             return None
 
     monkeypatch.setattr(waiting, "LOOK_SECONDS", 600.0)
     monkeypatch.setattr(store, "get", checking)
     person = Silent()
-    assert (await one.make(by=person)).error is None
+    assert (await memory_server.make(by=person)).error is None
     assert [row.state for row in person.asked] == ["asked"]
-    assert one.states() == ["consumed"]
+    assert memory_server.states() == ["consumed"]
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_approval_between_timeout_and_answer_counts(one: Server, monkeypatch: pytest.MonkeyPatch):
-    store = one.app.approvals.approvals
+async def test_approval_between_timeout_and_answer_counts(
+    memory_server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    store = memory_server.app.approvals.approvals
     claim = store.claim
 
     def approved_first(approval_id: str, holder: str) -> Approval | None:
-        one.decide()
+        memory_server.decide()
         return claim(approval_id, holder)
 
     monkeypatch.setattr(store, "claim", approved_first)
-    assert (await one.make()).error is None
-    assert one.states() == ["consumed"]
+    assert (await memory_server.make()).error is None
+    assert memory_server.states() == ["consumed"]
 
 
 @pytest.mark.claim("approval.kept-until-used")
@@ -216,24 +220,24 @@ async def test_client_with_five_second_timeout_gets_its_question(
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_approval_after_the_call_waits_for_repetition(one: Server):
-    confirmation = (await one.make()).result["error"]["requiresConfirmation"]
-    row = one.decide()
+async def test_approval_after_the_call_waits_for_repetition(memory_server: Server):
+    confirmation = (await memory_server.make()).result["error"]["requiresConfirmation"]
+    row = memory_server.decide()
     assert row is not None
     assert (row.id, row.state, row.decided_way) == (confirmation["approval"], "released", "console")
-    assert (await one.make("other.bin")).error is not None, "another call"
-    assert (await one.make()).error is None
-    assert (await one.make("out2.bin")).error is not None
+    assert (await memory_server.make("other.bin")).error is not None, "another call"
+    assert (await memory_server.make()).error is None
+    assert (await memory_server.make("out2.bin")).error is not None
 
 
-async def test_change_during_approval_stops_the_call(one: Server):
+async def test_change_during_approval_stops_the_call(memory_server: Server):
     class Reading(Person):
         async def ask(self, question: ApprovalQuestion) -> Decision | None:
-            (one.root / "in.dbf").write_bytes(b"beside the input, and of its name")
+            (memory_server.root / "in.dbf").write_bytes(b"beside the input, and of its name")
             return await super().ask(question)
 
-    assert code(await one.make(by=Reading())) is Code.APPROVAL_EXPIRED
-    assert not (one.root / "out.bin").exists()
+    assert code(await memory_server.make(by=Reading())) is Code.APPROVAL_EXPIRED
+    assert not (memory_server.root / "out.bin").exists()
 
 
 @pytest.mark.claim("approval.covers-hidden")
@@ -284,15 +288,15 @@ def client(session: Session) -> Elicitation:
     return Elicitation(context, _Attributes(input_responses=None, request_state=None), "its user")  # type: ignore[arg-type]
 
 
-async def test_unreadable_answer_leaves_the_question_to_others(one: Server):
+async def test_unreadable_answer_leaves_the_question_to_others(memory_server: Server):
     session = Session({"action": "maybe"})
-    reply = await one.make(by=client(session))
+    reply = await memory_server.make(by=client(session))
     assert session.asked == 1
     assert code(reply) is Code.DENIED
     assert reply.result["error"]["requiresConfirmation"]
-    assert one.states() == ["asked"]
-    one.decide()
-    assert (await one.make(by=client(session))).error is None
+    assert memory_server.states() == ["asked"]
+    memory_server.decide()
+    assert (await memory_server.make(by=client(session))).error is None
     assert session.asked == 1
 
 
@@ -322,14 +326,14 @@ async def test_examination_before_approval_is_not_a_user_call(tmp_path: Path):
         assert [event["call"] for event in described] == [reply.call_id]
 
 
-async def test_failed_examination_ends_the_call_unasked(one: Server):
-    one.world.failing, person = "describe", Person()
-    reply = await one.make(by=person)
+async def test_failed_examination_ends_the_call_unasked(memory_server: Server):
+    memory_server.world.failing, person = "describe", Person()
+    reply = await memory_server.make(by=person)
     assert code(reply) is Code.TOOL_ERROR
     assert person.asked == []
-    assert one.world.jobs == ["describe"]
-    one.world.failing = ""
-    assert (await one.make(by=person)).error is None
+    assert memory_server.world.jobs == ["describe"]
+    memory_server.world.failing = ""
+    assert (await memory_server.make(by=person)).error is None
 
 
 # Quotas
@@ -370,29 +374,29 @@ async def test_locked_database_blocks_only_its_own_call(tmp_path: Path):
 
 
 @pytest.mark.claim("resources.drafts-hold-nobody")
-async def test_silent_engine_delays_only_calls_that_need_it(one: Server):
-    one.world.engine.clear()
+async def test_silent_engine_delays_only_calls_that_need_it(memory_server: Server):
+    memory_server.world.engine.clear()
     async with anyio.create_task_group() as group:
         for _ in range(45):
-            group.start_soon(lambda: one.call("look", path="in.bin"))
-        await seen(lambda: one.world.waiting_for_engine >= 4)
+            group.start_soon(lambda: memory_server.call("look", path="in.bin"))
+        await seen(lambda: memory_server.world.waiting_for_engine >= 4)
         for who in (BEN, ANN):  # calls that need no engine are answered to both
-            assert (await one.call("tell", who)).result == {"told": 1}
-        assert one.world.waiting_for_engine == 4
+            assert (await memory_server.call("tell", who)).result == {"told": 1}
+        assert memory_server.world.waiting_for_engine == 4
         group.cancel_scope.cancel()
-    assert one.pipeline.active == set()
+    assert memory_server.pipeline.active == set()
 
 
 # Tools without a container
 
 
 @pytest.mark.claim("audit.no-record-no-run")
-async def test_immediate_tool_does_nothing_without_a_record(one: Server):
-    await one.call("tell")
-    log = one.app.audit.path
+async def test_immediate_tool_does_nothing_without_a_record(memory_server: Server):
+    await memory_server.call("tell")
+    log = memory_server.app.audit.path
     log.write_bytes(log.read_bytes()[:-40])
-    assert code(await one.call("reach")) is Code.INTERNAL
-    assert one.world.reached == 0
+    assert code(await memory_server.call("reach")) is Code.INTERNAL
+    assert memory_server.world.reached == 0
 
 
 @pytest.mark.claim("identity.quotas")
