@@ -103,7 +103,8 @@ class HostFiles:
             sent = min(len(body) - LOOKED.size, file.size)
             stop = file.blocks if sent == file.size else sent // BLOCK
             if stop:
-                here = SimpleNamespace(wait=lambda: (0, body))  # an answer without a question
+                # the bytes that came with the answer about the file, in the form of a later answer
+                here = SimpleNamespace(wait=lambda: (0, body))
                 with self._lock:
                     self._keep(Span(file, here, 0, stop, LOOKED.size))
             return file

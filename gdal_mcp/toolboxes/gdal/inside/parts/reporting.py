@@ -13,7 +13,7 @@ from osgeo import gdal
 MAX_ERRORS = 100
 WARNING, FAILURE = 2, 3
 OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
-# texts of libraries that have no such error number
+# messages of libraries that report no such error number
 MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")
 # the statement that SQLite repeats after its message, with an arrow below
 ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)

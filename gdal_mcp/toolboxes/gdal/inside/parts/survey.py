@@ -184,7 +184,7 @@ def value_of(feature, index, own, kind):
     if kind in LISTS:
         return list_text(feature, index, own, kind)
     if kind in TIMES:
-        zoned = own == ogr.OFTDateTime  # other types have no such text
+        zoned = own == ogr.OFTDateTime  # the ISO 8601 form exists only for this type
         text = feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index)
         spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
         try:
