@@ -32,7 +32,7 @@ def describe_code(code: str, before: str | None) -> dict[str, Any]:
 
 
 def code_lines(details: Mapping[str, Any]) -> Iterator[str]:
-    """The same as lines of plain text."""
+    """The code and its changes in a question, as lines of plain text."""
     width = len(str(len(details["lines"])))
     yield "Code:"
     for number, pieces in enumerate(details["lines"], 1):

@@ -80,7 +80,8 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """Why a call may run. With an `approval_id`, the call `holder` has reserved that approval and must consume it.
+    """The permission of a call to run. With an `approval_id`, the call `holder` has reserved that approval and must
+    consume it.
 
     `reads` are the remote hosts and folders that the approver saw; None if nobody was asked.
     """

@@ -27,7 +27,7 @@ class Forecast:
     """The facts about a call before it runs."""
 
     estimate: Mapping[str, int | None] | None = None
-    checks: Sequence[Mapping[str, Any]] = ()  # warnings about it
+    checks: Sequence[Mapping[str, Any]] = ()  # warnings about the call
     size_of: Callable[[WorkspacePath], int] = lambda _located: 0  # bytes of remote data, as far as known
     # descriptions of files that would be replaced or deleted
     kind_of: Callable[[WorkspacePath], str] = lambda _located: ""

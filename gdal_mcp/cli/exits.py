@@ -11,14 +11,14 @@ from gdal_mcp.errors import Code, ToolError
 class Exit(IntEnum):
     DONE = 0
     FAILED = 1
-    USAGE = 2  # as argparse has it
+    USAGE = 2  # the code of argparse
     NOT_READY = 3
     REFUSED = 4
     DENIED = 5
     TIMEOUT = 6
     LIMIT = 7
     BUSY = 8
-    INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+    INTERRUPTED = 130  # 128 + SIGINT, as in shells
     UNREAD = 141  # 128 + SIGPIPE
 
 

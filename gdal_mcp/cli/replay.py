@@ -85,7 +85,7 @@ def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
     ordinary = app.pipeline.operations.get(call.tool, ORDINARY)
     replay = replay_of(call, app.hosting, app.workspaces, ordinary)
     user = local_user()
-    # the command itself is approval, since nothing is changed
+    # running the command is the approval, because nothing is changed
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
     request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=replay)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))

@@ -1,6 +1,6 @@
 """`gdal-mcp serve`: starts a server, which runs until its client leaves or a signal ends it.
 
-The parts of a server are imported where they are used: one over stdio loads nothing of HTTP.
+The parts of a server are imported where they are used: a server over stdio imports no HTTP modules.
 """
 
 import gc

@@ -42,7 +42,7 @@ class Admission:
         self.queue_length = queue_length
         self.queue_seconds = queue_seconds
         self.concurrent = concurrent
-        # by principal: those with calls, and while anybody waits also those that had some
+        # principals with calls and, while a call waits, also those that had calls before
         self._lines: dict[str, _Line] = {}
         self.running = 0
         self.waiting = 0

@@ -1,4 +1,4 @@
-"""Who sends a call, and their permissions. Pure.
+"""The sender of a call, and its permissions. Pure.
 
 Every principal is identified by one text, which is the same in approvals, records, tasks and resources: `local:USER`
 of the operating system, `token:NAME` of a static token, `oauth:ISSUER#SUBJECT` of a signed token.

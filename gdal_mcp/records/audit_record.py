@@ -29,7 +29,7 @@ def time_text(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a log goes: its last record's number and hash. `seq` 0 is the empty log."""
+    """A position in a log: the number and hash of its last record. `seq` 0 is the empty log."""
 
     seq: int = 0
     hash: str = _GENESIS

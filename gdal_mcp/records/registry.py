@@ -23,7 +23,7 @@ from gdal_mcp.records.schema import RegistryUnavailable, Rows, insert, json_text
 __all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailable"]
 
 _Row = TypeVar("_Row")
-_MAX_ID = (1 << 63) - 1  # SQLite's integers
+_MAX_ID = (1 << 63) - 1  # the largest integer of SQLite
 # Rows that one search reads. The other threads of this server wait for it: as long as a call does for its own records.
 _SEARCHED_ROWS = 50_000
 _TIMED_ROWS = 5_000  # calls whose times are compared: a few milliseconds of reading
@@ -71,7 +71,7 @@ class Call:
     files: tuple[Mapping[str, Any], ...] = ()  # published files: path, bytes and sha256
     removed: tuple[str, ...] = ()
     printed: str = ""  # SHA-256 of GDAL's answer
-    undone: str = ""  # who undid it
+    undone: str = ""  # the user who undid it
     part_of: str = ""  # id of the workflow's call that it is a step of
 
 

@@ -60,7 +60,10 @@ def _step(call: Call) -> dict[str, Any]:
 
 
 def statement(call: Call) -> dict[str, Any]:
-    """What a call published as subjects, and how they were made. A call that published nothing has no subject."""
+    """The statement of a call: what it published as subjects, and how they were made.
+
+    A call that published nothing has no subject.
+    """
     materials: list[dict[str, Any]] = []
     if call.image:
         digest = {"sha256": call.image.removeprefix("sha256:")}
@@ -105,8 +108,9 @@ def statement(call: Call) -> dict[str, Any]:
 
 
 def _digests(row: Mapping[str, Any]) -> dict[str, str]:
-    """Empty for a material without a digest. A folder's digest has a name of its own, because it is not a standard
-    kind.
+    """The digests of a material; empty if it has none.
+
+    A folder's digest has a name of its own, because it is not a standard kind.
     """
     if row.get("sha256") is None:
         return {}

@@ -66,7 +66,7 @@ class Templates:
         self._pipes: dict[Path, Pipes] = {}  # named pipes of each workspace
 
     def renew(self) -> None:
-        """Removes what dead servers mounted, and makes the next template search for named pipes once more."""
+        """Removes what dead servers mounted, and lets the next template search for named pipes again."""
         self._pipes = {}
         sweep(self._settings.state_dir / "views", self._owner)
 

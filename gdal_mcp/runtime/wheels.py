@@ -24,7 +24,7 @@ from sandbox.parsing import parse_json
 
 # the oldest C library that the wheels need; Debian and Ubuntu have had a newer one since 2021
 _PLATFORMS: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux_2_17")
-_MAX_VALUES: Final = 10  # members and elements of what it prints
+_MAX_VALUES: Final = 10  # members and elements of the program's output
 _ASK: Final = "import json, platform\nprint(json.dumps([platform.python_version(), platform.machine()]))"
 
 

@@ -271,7 +271,11 @@ class Settings(WebSettings):
 
     @model_validator(mode="after")
     def _of_clusters(self) -> "Settings":
-        """Only whole workspaces are safe: a node follows links in a volume, and creates a missing file as a folder of root."""
+        """Raises ValueError for settings that a cluster does not support, or that only a cluster supports.
+
+        On a cluster only whole workspaces are safe: a node follows links in a volume, and creates a missing file as a
+        folder of root.
+        """
         if self.on_cluster and self.mount_scope == "inputs":
             raise ValueError(
                 "mount_scope = inputs is not safe on a cluster: its nodes follow links in a volume, and create a folder of root "

@@ -94,7 +94,7 @@ class DraftContext:
     catalogue: Catalogue
     verdict: Callable[[str, Draft], Verdict] = lambda tool, draft: decide(case(draft, tool, ""), Policy())
     principal: str = ""
-    gateway: RemoteGateway | None = None  # to remote data
+    gateway: RemoteGateway | None = None  # reads remote data
 
 
 def gdal_command(

@@ -133,7 +133,10 @@ def _from_json(steps: Sequence[StepArguments], depth: int = 0) -> tuple[StepCall
 
 
 def _step_from_json(step: StepArguments, depth: int) -> StepCall:
-    """An argument whose value is `{"steps": [...]}`, or a list of them, reads the result of that pipeline."""
+    """Converts a step in JSON.
+
+    An argument whose value is `{"steps": [...]}`, or a list of such values, reads the result of that pipeline.
+    """
     plain: dict[str, Any] = {}
     branches = [("", _from_json(branch, depth)) for branch in step.branches or ()]
     for name, value in step.arguments.items():
@@ -161,7 +164,7 @@ def _agreed(
     readings: list[tuple[BoundStep, ...]] = [()]
     for call in calls:
         readings = _extended(path, readings, call, context, takes)
-    # with paths as the client wrote them: equal for readings that are written alike
+    # paths are as the client wrote them, so readings that are written alike are equal
     written = {
         tuple(
             _words(
