@@ -37,9 +37,9 @@ _KINDS: Final = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.FOLDER, s
 class LinkTarget(StrEnum):
     """Where a link leads if all links on the way are followed, as `Workspaces` does. The target is never opened."""
 
-    INSIDE = "inside"  # to something in a workspace
+    INSIDE = "inside"  # to a file or folder in a workspace
     OUTSIDE = "outside"  # out of every workspace, or to something that must not be opened
-    NOWHERE = "nowhere"  # to a path in a workspace where nothing exists
+    NOWHERE = "nowhere"  # to a path in a workspace that does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FolderEntry:
     relative: PurePosixPath  # from the workspace's root; bytes that are not UTF-8 are surrogates
     kind: EntryKind
     identity: Identity
-    leads: LinkTarget | None = None  # of a link
+    leads: LinkTarget | None = None  # where a link leads; None for other entries
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ class _Bounds:
 
 
 class Folder:
-    """An open folder: its names in order, each with its type from the directory. No file was looked at."""
+    """An open folder: its names in order, each with its type from the directory. Its files were not inspected."""
 
     def __init__(self, bounds: _Bounds, file: int, relative: PurePosixPath, level: int) -> None:
         self._bounds, self._file, self._level = bounds, file, level

@@ -43,7 +43,7 @@ class Views:
         """The path to mount for a workspace: its own, or that of a view if `user` could not read it otherwise."""
         status = root.stat()
         key = (root, status.st_dev, status.st_ino)
-        closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER  # to all but root
+        closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER  # to all users except root
         needed = os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
         if needed and key not in self._views:
             # not supported here: the workspace itself is mounted, and doctor reports the consequence
@@ -105,7 +105,7 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
     if child == 0:
         if libc.unshare(_CLONE_NEWUSER) == 0:
             os.write(tell_ready, b"!")
-            os.close(tell_mapped)  # else the child would hold its own pipe open after its parent died
+            os.close(tell_mapped)  # otherwise the child would keep its own pipe open after its parent died
             os.read(mapped, 1)
         os._exit(0)
     os.close(tell_ready)  # so that reading ends when the child ends

@@ -39,12 +39,12 @@ LENGTH = struct.Struct(">I")
 QUESTION = struct.Struct(">IBHH")  # id, op, bytes of the name, ranges
 RANGE = struct.Struct(">QI")
 ANSWER = struct.Struct(">IBQ")  # id, status, length
-NO_MEMORY = 255  # a status of this program
+NO_MEMORY = 255  # a status that only this program uses
 MAX_IN_FLIGHT = 64  # unanswered questions; the host accepts no more
 STDIN = io.FileIO(0, closefd=False)
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
-EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
+EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as for a program that the signal ended
 # SIGXFSZ, once received: the write itself fails with EFBIG, which GDAL reports in many different ways
 RECEIVED_SIGNALS = set()
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
@@ -88,7 +88,7 @@ class OpenQuestion:
         self._answered.set()
 
     def wait(self):
-        """The status and the bytes. Waits without a limit of its own: the host and the deadline limit it."""
+        """The status and the bytes. Waits without its own time limit: the host and the deadline limit the wait."""
         self._answered.wait()
         return self.status, self.body
 
@@ -115,7 +115,7 @@ class Questions:
         return question
 
     def listen(self, deadline):
-        """Reads the answers, and ends the process when its host is gone or the deadline has passed, whatever the main
+        """Reads the answers. Ends the process when its host is gone or the deadline has passed, whatever the main
         thread does.
         """
         while True:
@@ -133,7 +133,7 @@ class Questions:
 
 
 class Reporter:
-    """What a running job may send to its host."""
+    """The messages that a running job may send to its host."""
 
     def __init__(self, wire, questions):
         self._wire = wire
@@ -142,8 +142,9 @@ class Reporter:
         self._last = -1.0
 
     def progress(self, fraction, message="", *, at_once=False):
-        """Progress from 0 to 1. Values that do not rise or come too soon are left out, except for the end and those
-        `at_once`.
+        """Reports progress from 0 to 1.
+
+        Values that do not rise or come too soon are left out, except for the end and those `at_once`.
         """
         now, fraction = time.monotonic(), min(max(float(fraction), 0.0), 1.0)
         if fraction > self._last and (now >= self._next or at_once or fraction == 1.0):
@@ -201,7 +202,7 @@ def line_buffer_stdout():
     return library.fflush
 
 
-# linux/landlock.h; the numbers of the calls are the same on every architecture
+# from linux/landlock.h; the numbers of the calls are the same on every architecture
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE, REFER = 1 << 1, 1 << 13
 FENCE_VERSION = 2  # version 1 forbids renaming between folders
@@ -234,7 +235,7 @@ def fence():
 
 
 def measure(fenced):
-    """Measures this container from inside: the facts that the host compares with what it requested."""
+    """Measures this container from inside: the facts that the host compares with its request."""
     status = (line.split(":", 1) for line in _lines("/proc/self/status") if ":" in line)
     return {
         "pid": os.getpid(),
@@ -314,7 +315,7 @@ def _is_closed(path):
 
 
 def _mounts():
-    """Rows of /proc/self/mountinfo with ids, place, options, propagation, type, and what is mounted there.
+    """The rows of /proc/self/mountinfo with ids, place, options, propagation and type, and the files mounted there.
 
     `closed` is a file that cannot be opened for writing, whatever its mount says; `bytes` is the size of the whole
     file system.
@@ -366,12 +367,13 @@ def read_exactly(count, deadline=None):
 
 
 def await_job(steps, idle_seconds):
-    """Returns when there is something to read, and warms up until then. Ends the process if nothing comes in time."""
+    """Returns when there is something to read, and warms up until then. Ends the process if no job comes in time."""
     end, pause = time.monotonic() + idle_seconds, WARMUP_DELAY
     while not select.select([0], [], [], max(0.0, min(pause, end - time.monotonic())))[0]:
         if time.monotonic() >= end:
             os._exit(0)
-        pause = next(steps, idle_seconds) or 0.0  # most steps yield None; after the last one it only waits
+        # most steps yield None; when they are done, the loop only waits
+        pause = next(steps, idle_seconds) or 0.0
 
 
 def seconds_used():
@@ -379,9 +381,7 @@ def seconds_used():
 
 
 def usage(before):
-    """Processor time since `before`, which leaves out the time for loading, and the memory of the process since its
-    start.
-    """
+    """The processor time since `before`, which excludes loading, and the memory of the process since its start."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "cpu_seconds": round(seconds_used() - before, 4),

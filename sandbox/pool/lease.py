@@ -15,7 +15,10 @@ from sandbox.waiting import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class SlotKey:
-    """Slots with equal keys are interchangeable: the template, and for writing the staging area of the outputs."""
+    """The template of a slot and, if it writes, the staging area of its outputs.
+
+    Slots with equal keys are interchangeable.
+    """
 
     template: SandboxTemplate
     area: StagingArea | None = None
@@ -50,7 +53,7 @@ class IdleSlot:
 
 @dataclass(eq=False)
 class Lease(contextlib.AbstractContextManager["Lease"]):
-    """One claimed slot, for one job. Leaving the `with` block removes what is left of it."""
+    """One claimed slot, for one job. Leaving the `with` block removes what remains of it."""
 
     _runner: Runner
     _claimed: IdleSlot
