@@ -74,7 +74,7 @@ class AlgorithmStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What policies, checks and advice know about the work: its algorithm, or the steps of a pipeline."""
+    """The work of a call as policies, checks and advice see it: its algorithm, or the steps of a pipeline."""
 
     algorithm: str = ""  # the `gdal` command that the call runs, or the most similar one
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by canonical name
@@ -93,7 +93,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """What the host copies, renames and removes before and after the command."""
+    """The files that the host copies, renames and removes before and after the command."""
 
     copies: tuple[Transfer, ...] = ()  # copied to the path of an output in staging, before the command runs
     transfers: tuple[Transfer, ...] = ()  # renamed in the workspace after the command has succeeded
@@ -106,7 +106,7 @@ class FileChanges:
 
 @dataclass(frozen=True, slots=True)
 class PrintedOutput:
-    """How the printed output of the command is read."""
+    """The treatment of the command's printed output."""
 
     is_json: bool = False
     verify: Callable[[Any], None] | None = None  # raises ToolError for an output that shows a failure
@@ -115,7 +115,7 @@ class PrintedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a person reviews, in addition to the files of the call."""
+    """The parts of a call that a person reviews, in addition to its files."""
 
     always_needs_approval: bool = False  # the call needs approval, regardless of the server's setting
     code: str = ""  # the caller's code, which a person reads before it runs

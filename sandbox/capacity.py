@@ -78,7 +78,7 @@ class LockFileCapacity:
     """The memory limit shared by all servers on this machine that use `folder`. Safe to use from several threads."""
 
     def __init__(self, folder: Path, total_bytes: int) -> None:
-        """Raises OSError if the folder cannot be made or written to."""
+        """Opens the folder of ledgers. Raises OSError if it cannot be made or written to."""
         self.total_bytes = total_bytes
         self._folder = folder
         self._reservations: set[MemoryReservation] = set()

@@ -80,7 +80,7 @@ def check_traversable(root: Path, located: WorkspacePath, user: tuple[int, int])
 
 
 def mode_allows(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
-    """True if the mode alone allows it to a user (uid, gid)."""
+    """True if the mode alone gives a user (uid, gid) the permissions `what`."""
     shift = 6 if status.st_uid == user[0] else 3 if status.st_gid == user[1] else 0
     return (status.st_mode >> shift) & what == what
 

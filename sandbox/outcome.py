@@ -44,7 +44,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class HostReadFailed:
-    """The host could not read data that the job asked for. It ended the job, because its result would be wrong."""
+    """The host could not read data that the job requested. It ended the job, because its result would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ RANGE = struct.Struct(">QI")  # offset, length
 ANSWER = struct.Struct(">IBQ")  # id, status, length; then the body
 MAX_OFFSET = 1 << 62  # GDAL uses signed 64-bit numbers and adds to them
 MAX_ATTACHMENTS = 16
-ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are stored until its end
-MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
+ATTACHED_BYTES = 32 << 20  # bytes of all attachments of one conversation, which are stored until its end
+MAX_DIGITS = 20  # digits of a whole number: 64 bits, with or without a sign
 MAX_VALUES = 300_000  # members and elements of one frame: an answer that lists 20,000 rows has fewer
 MAX_MESSAGE = 200  # characters of a progress message
 

@@ -33,7 +33,7 @@ class Status(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a name refers to."""
+    """The kind of thing that a name refers to."""
 
     FILE = 1
     DIRECTORY = 2

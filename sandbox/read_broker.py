@@ -63,7 +63,7 @@ class ReadBroker:
             return
         data = encode_answer(question.id, answer)
         with self._writing:
-            # before the answer is sent, because the worker may use the id again after it
+            # released before the answer is sent, because the worker may use the id again after it
             self._in_flight.discard(question.id)
             if not self._over:
                 with contextlib.suppress(

@@ -251,8 +251,11 @@ class _Watch:
 
 
 def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
-    """How a container ended by itself. If only the answer is needed, a success is returned without asking the engine."""
-    # after a failure, the engine knows whether the OOM killer ended a process
+    """The end of a container that ended by itself.
+
+    If only the answer is needed, a success is returned without a request to the engine.
+    """
+    # after a failure, the engine reports whether the OOM killer ended a process
     succeeded = session.final is not None and session.final.get("code") == 0
     if succeeded and (job.result_only or slot.has_exited):
         return _ANSWERED

@@ -104,7 +104,7 @@ def launch(
                 unremoved.add(container.id)
             raise
     except EngineUnavailable:
-        check_sources(template)  # the engine is not at fault when a mount's source has disappeared
+        check_sources(template)  # a missing source of a mount is not a fault of the engine
         raise
     slot.usage = Usage("cold", create_seconds=created - started, start_seconds=time.monotonic() - created)
     slot.unremoved = unremoved

@@ -55,7 +55,7 @@ class Process:
     """A process, held by a descriptor so that its id cannot be reused. Readable once the process has ended."""
 
     def __init__(self, pid: int) -> None:
-        """Raises OSError if there is no process with that id."""
+        """Opens a descriptor of a process. Raises OSError if there is no process with that id."""
         self.descriptor = os.pidfd_open(pid)
 
     def fileno(self) -> int:

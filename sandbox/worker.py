@@ -63,7 +63,7 @@ class FrameWriter:
     def send(self, kind, payload):
         with self._lock:  # over kind, length and payload, because no other frame may come in between
             self._write(HEADER.pack(kind, len(payload)) + payload[:CHUNK])
-            # in small pieces, because a job may have used all the memory
+            # written in small pieces, because a job may have used all the memory
             for start in range(CHUNK, len(payload), CHUNK):
                 self._write(payload[start : start + CHUNK])
 
@@ -303,7 +303,7 @@ def _lines(path):
         return []
 
 
-POD_FILES = ("/dev/termination-log", "/etc/hosts")  # which a node mounts for writing unasked
+POD_FILES = ("/dev/termination-log", "/etc/hosts")  # files that a node mounts for writing without a request
 
 
 def _is_closed(path):
@@ -391,7 +391,7 @@ def usage(before):
 
 def main():
     gc.disable()  # objects loaded so far are kept
-    fenced = fence()  # before there is another thread, to which it would not apply
+    fenced = fence()  # called before there is another thread, to which it would not apply
     wire = FrameWriter(os.dup(1))
     os.dup2(2, 1)  # output while the handler loads is not a job's output
     flush_library = line_buffer_stdout()

@@ -154,8 +154,9 @@ def title(draft: Draft) -> str:
 
 
 def sentence(plan: Plan, client: str = "") -> str:
-    """Who asks for what, in one line. A call comes from an assistant: its client is named before the person whose
-    rights it has.
+    """One line that says who requests what.
+
+    A call comes from an assistant: its client is named before the person whose permissions it has.
     """
     effect, principal = title(plan.draft), shown_text(plan.principal, 200)
     who = f"{shown_text(client, 100)}, for {principal}," if client else principal

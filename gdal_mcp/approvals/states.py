@@ -42,7 +42,7 @@ TRANSITIONS: Final[Mapping[Event, Transition]] = {
     "consume": Transition(frozenset({"reserved"}), "consumed"),
     # the call that asked is cancelled before anybody answered
     "withdraw": Transition(frozenset({"asked"}), "expired"),
-    # by the clock: a question after the time for a decision, an approval after the time for its use
+    # expired by the clock: a question after the time for a decision, an approval after the time for its use
     "expire": Transition(frozenset({"asked", "approved", "released", "reserved"}), "expired"),
 }
 OPEN: Final = TRANSITIONS["deny"].sources  # a no still counts

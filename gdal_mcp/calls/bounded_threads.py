@@ -78,7 +78,8 @@ class BoundedThreads:
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)
 
-        # not anyio's threads, which the program would wait for at its end; nor threading's, whose start blocks the
+        # not threads of anyio, for which the program would wait at its end, nor of `threading`, whose start blocks the
+        # event loop
         # event loop
         try:
             _thread.start_new_thread(copy_context().run, (make,))

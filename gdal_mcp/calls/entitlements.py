@@ -25,7 +25,7 @@ class Entitlements:
     workspaces: Workspaces
     surface: Surface
     limits: Limits
-    preflights: Mapping[str, Preflight]  # by the name of the toolbox
+    preflights: Mapping[str, Preflight]  # by the toolbox's name
     entry: PolicyEntry | None = None
 
     @classmethod
@@ -47,11 +47,11 @@ class EntitlementResolver:
     _narrowed: list[Entitlements] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raises SettingsError for an entry without any permission."""
+        """Narrows the full entitlements for each entry. Raises SettingsError for an entry without any permission."""
         self._narrowed.extend(narrowed(self.full, entry, self.toolboxes) for entry in self.policy.entries)
 
     def of(self, principal: str) -> Entitlements:
-        """Raises ToolError (DENIED) for a principal that the policy does not name."""
+        """The entitlements of a principal. Raises ToolError (DENIED) for a principal that the policy does not name."""
         if not self.policy.entries:  # without entries everybody has everything
             return self.full
         entry = self.policy.entry(principal)

@@ -91,7 +91,7 @@ class Executor:
         return results.outcome(None)
 
     def _run(self, call: Invocation, results: _RunResults, cancel: Cancellation) -> None:
-        """Raises ToolError, SandboxError, LaunchCancelled."""
+        """Runs the plan and fills `results`. Raises ToolError, SandboxError, LaunchCancelled."""
         draft, started = call.plan.draft, time.monotonic()
         with self._reading(call) as results.reading, self._lease(call, cancel) as lease:
             results.durations["claim"] = seconds_since(started)

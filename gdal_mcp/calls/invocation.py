@@ -90,7 +90,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. A run that failed after its outputs were published has `done` set too."""
+    """The end of a run. `done` is also set for a run that failed after its outputs were published."""
 
     done: JobResult | None = None
     error: ToolError | None = None

@@ -1,4 +1,7 @@
-"""What an ordinary call does with its draft and its files. Special operations override its methods."""
+"""The behaviour of an ordinary call: its draft, and the files that go into and out of staging.
+
+Special operations, such as uploads, override its methods.
+"""
 
 import os
 from collections.abc import Callable
@@ -44,7 +47,7 @@ class Operation:
         return entitlements
 
     def draft(self, call: "Invocation", drafting: "Drafting") -> "Drafted | ImmediateResult":
-        """What the call would do. Blocking. Raises ToolError."""
+        """The draft of the call, or the answer of a tool that runs nothing. Blocking. Raises ToolError."""
         return drafting.draft(call)
 
     def look(self, call: "Invocation", preflight: Preflight) -> Draft | None:

@@ -236,7 +236,7 @@ class Records:
         if not call.request.operation.in_history:
             return
         if (published := call.published) is not None:
-            # before the end is recorded, because a restart finishes calls without an end
+            # listed before the end is recorded, because a restart finishes calls without an end
             self.registry.add_artifacts(call.call_id, map(artifact_of, published.files))
         self.registry.finish_call(ended)
         if done is None and ended.outcome != "OK":

@@ -36,7 +36,7 @@ _MEANINGS: Final = {
     Exit.UNREAD: "output closed",
 }
 
-# by the error of a call; every other error is FAILED
+# exit code by the error of a call; every other error is FAILED
 _OF_ERRORS: Final[Mapping[Code, Exit]] = {
     Code.ENGINE_UNAVAILABLE: Exit.NOT_READY,
     Code.PATH_NOT_ALLOWED: Exit.REFUSED,

@@ -135,7 +135,7 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
             {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
             for row in (before.get(path), after.get(path))
         )
-        # by digest if both have one, else by size and time
+        # compared by digest if both have one, else by size and time
         keys = ["sha256"] if old and new and old["sha256"] and new["sha256"] else ["bytes", "modified"]
         if not (old and new) or any(old[key] != new[key] for key in keys):
             yield {"what": "input", "path": path, "was": old, "is": new}

@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 _MINUTE: Final = 60.0  # seconds
 _DAY: Final = 86_400
-_MAX_DAYS: Final = 35  # so that the use of the last month can be shown
+_MAX_DAYS: Final = 35  # days, so that the use of the last month can be shown
 _BUSY_SECONDS: Final = 5.0
 _SOON: Final = 1.0  # seconds to wait: the end of a running call is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (

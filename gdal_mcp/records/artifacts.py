@@ -83,7 +83,7 @@ class ArtifactStore:
     """The published files of one server. Safe to use from several threads. Methods raise RegistryUnavailable."""
 
     registry: Registry
-    # by artifact: the fingerprint that was compared with the published file, and the result
+    # by artifact id: the fingerprint that was compared with the published file, and the result
     _compared: "OrderedDict[int, tuple[Fingerprint, bool]]" = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     # held while a file is digested, so that each file is digested only once

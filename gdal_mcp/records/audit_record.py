@@ -110,7 +110,7 @@ def _canonical(value: Any) -> str:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The value converted to what JSON can represent."""
+    """The value with only types that JSON has."""
     if depth > _MAX_DEPTH:
         return f"[nested deeper than {_MAX_DEPTH}]"
     if isinstance(value, Mapping):

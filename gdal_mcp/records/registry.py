@@ -350,7 +350,7 @@ class Registry:
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
-        """What a call published, including artifacts that were replaced or undone since."""
+        """The files that a call published, including those that were replaced or undone since."""
         return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
 
 

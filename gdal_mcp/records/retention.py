@@ -1,4 +1,4 @@
-"""How long the state folder keeps records: calls by age, and files of the audit log by size.
+"""Applies the settings for how long records are kept: calls by age, and files of the audit log by size.
 
 Nothing is removed unless the operator configures it. Nothing of the audit log is ever removed: its files are closed,
 and an operator moves them to an archive.

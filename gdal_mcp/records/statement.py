@@ -15,7 +15,8 @@ from gdal_mcp.records.registry import Call
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://slsa.dev/provenance/v0.2"
 CALLS: Final = "gdal://calls/"
-FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.outputs.store.PublishedFile` says
+# name of the digest of a folder, which `sandbox.outputs.store.PublishedFile` defines
+FOLDER_DIGEST: Final = "sha256OfListing"
 
 
 def record(call: Call, steps: Sequence[Call] = ()) -> dict[str, Any]:

@@ -25,7 +25,7 @@ NOBODY = 65534
 
 @dataclass(frozen=True, slots=True)
 class SandboxScope:
-    """What one call may see and use."""
+    """The parts of the workspaces that one call may see, and its limits."""
 
     workspaces: Workspaces
     limits: Limits

@@ -363,12 +363,12 @@ class Settings(WebSettings):
         )
 
     def sizes(self) -> Sizes:
-        """How many started containers wait for calls: none if each call needs mounts of its own."""
+        """The number of started containers that wait for calls: none if each call needs its own mounts."""
         most = self.pool_max if self.mount_scope == "workspaces" else 0
         return Sizes(self.pool_min, most, self.pool_seconds)
 
     def require_workspaces(self) -> None:
-        """Raises SettingsError when no workspace is set."""
+        """Raises SettingsError if no workspace is set."""
         if not self.workspaces and not self.workspaces_ro:
             raise SettingsError(
                 "No workspace is set, so no call could read or write anything. Name a folder with "

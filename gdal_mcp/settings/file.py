@@ -85,7 +85,9 @@ def _trusted_bytes(path: Path, named: str) -> bytes:
 
 
 def lookups(path: Path) -> Iterator[Path]:
-    """Every path that the kernel looks up to open an absolute path, links included. The last is the file itself."""
+    """Yields every path that the kernel looks up to open an absolute path, including links. The last is the file
+    itself.
+    """
     at, rest, links = Path("/"), list(reversed(path.parts[1:])), 0
     yield at
     while rest and links < _LINKS:

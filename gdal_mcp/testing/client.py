@@ -58,7 +58,7 @@ class GdalMcpClient:
         return structured
 
     async def acall(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The same for asynchronous tests, on any event loop."""
+        """Like `call`, for asynchronous tests, on any event loop."""
         return await anyio.to_thread.run_sync(lambda: self.call(tool, **arguments))
 
     def raw(self, tool: str, /, **arguments: Any) -> t.CallToolResult:

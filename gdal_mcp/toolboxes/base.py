@@ -1,4 +1,4 @@
-"""What a tool is: its schemas, its draft, and the spellings of its arguments."""
+"""The type of a tool: its schemas, its draft, and the spellings of its arguments."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +76,7 @@ class Permits(Protocol):
 
 @dataclass(frozen=True)
 class DraftScope:
-    """What a draft may use: the workspaces and tools of one caller, and the settings of the policy for drafts."""
+    """The things that a draft may use: the workspaces and tools of one caller, and the policy's settings for drafts."""
 
     call_id: str
     workspaces: Workspaces

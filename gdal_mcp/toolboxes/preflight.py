@@ -51,7 +51,7 @@ class Preflight(Protocol):
     """
 
     def within(self, _limits: Limits, /) -> "Preflight":
-        """The same facts under other limits."""
+        """A Preflight with the same facts and other limits."""
         return self
 
     def check(self, _draft: Draft, /, *, described: bool = False) -> Report:  # noqa: ARG002
@@ -123,4 +123,4 @@ class Preflight(Protocol):
 
 
 class NoPreflight(Preflight):
-    """For a toolbox without checks before a call."""
+    """The Preflight of a toolbox without checks before a call."""

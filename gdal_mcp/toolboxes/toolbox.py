@@ -1,8 +1,8 @@
 """A tool library as one frozen value: its tools, and its part before, during and after a call.
 
-The server knows a toolbox by this value alone. `Analysis` is used before a container starts, `Execution` defines what
-runs in the container, and `Answering` processes its answer. GDAL's toolbox is made in `gdal_mcp.tools.toolbox`. Every
-field that is a function has a default that suits a library with files in and files out.
+The server uses a toolbox only through this value. `Analysis` is used before a container starts, `Execution` defines
+what runs in the container, and `Answering` processes its answer. GDAL's toolbox is made in `gdal_mcp.tools.toolbox`.
+Every field that is a function has a default that suits a library with files in and files out.
 """
 
 import json
@@ -87,7 +87,7 @@ class ImageSpec:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What happens before a call runs: facts for the draft, checks, sidecar files of its inputs, mounts."""
+    """The part of a toolbox before a call runs: facts for the draft, checks, sidecar files of its inputs, mounts."""
 
     context: Callable[[DraftScope], Any] = lambda scope: scope
     preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
@@ -104,7 +104,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What runs in a container."""
+    """The part of a toolbox in the container: its environment, its command and its requests."""
 
     # environment of a container; the second parameter is its image's digest
     environment: Callable[[Limits, str], Mapping[str, str]]
@@ -123,7 +123,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What is made from a container's answer: facts of outputs, messages, errors, and suggested calls."""
+    """The part of a toolbox after a job: facts of outputs, messages, errors, and suggested calls."""
 
     read_json: Callable[[str], Any] = json.loads  # parses what was printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = lambda _final, count: (

@@ -33,7 +33,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     """
     path = path_named(context.catalogue, name)
     if path is None:
-        # near names among those of this server: by the whole path, or by its last word alone
+        # similar names among those of this server: by the whole path, or only by its last word
         paths = {
             spelling(algorithm_path): algorithm_path
             for algorithm_path in context.catalogue.algorithms
@@ -93,8 +93,9 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
 
 
 def presented(path: str, output_format: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
-    """How a description of a dataset is shown: in short, or in full to callers who give an `output_format`; None for
-    other algorithms.
+    """A function that shortens the description of a dataset; None for other algorithms.
+
+    Callers who set an `output_format` get the full description.
     """
     if path not in _DESCRIBES:
         return None
@@ -102,10 +103,9 @@ def presented(path: str, output_format: object) -> Callable[[CallAnswer], Mappin
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same arguments with a JSON report unless another is asked for, so that the command shown is the command
-    run.
+    """The same arguments with a JSON report unless they name another format.
 
-    As a program GDAL prints text by default, as a library JSON.
+    So the displayed command is the one that runs: as a program, GDAL prints text by default; as a library, JSON.
     """
     report = algorithm.long_names.get("output-format")
     spelled = {spelling(name): name for name in arguments}

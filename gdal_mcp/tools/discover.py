@@ -95,7 +95,7 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
         query, box = find_city(query)
     extra = {"query": query, "limit": arguments.limit, "bbox": box}
     if arguments.input is None:
-        # from the image's PROJ database, which is as trusted as the image
+        # the answer comes from the image's PROJ database, which is as trusted as the image
         return Draft(
             Command("find_crs", (), extra=extra),
             (),

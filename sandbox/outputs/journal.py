@@ -110,7 +110,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was published at a target: bytes and SHA-256. `listing` detects later changes in a folder."""
+    """The content that was published at a target: bytes and SHA-256. `listing` detects later changes in a folder."""
 
     target: Place
     size: int

@@ -61,7 +61,7 @@ class WorkflowRun(WorkflowOperation):
         return self.checker.store
 
     def draft(self, call: Invocation, drafting: Drafting) -> Drafted:
-        """Raises ToolError for a workflow with a wrong step."""
+        """Checks the workflow and drafts the run. Raises ToolError for a workflow with a wrong step."""
         del drafting
         checked = self.checked(call)
         if (wrong := checked.wrong) is not None:

@@ -80,7 +80,7 @@ class StepCalls:
             raise reply.error
         result = _make_result(checked, reply)
         await run_sync(self._keep, checked, result, reply)
-        # after the result was stored, so that the next check knows it
+        # checked after the result was stored, so that the next check can use it
         self._require_predicted(checked, result)
         self.run.results[name] = result
         return result
@@ -127,7 +127,7 @@ class StepCalls:
             raise unpredicted(differences, self._how_to_continue(checked.id))
 
     def _how_to_continue(self, step: str) -> str:
-        """What to do after the result of a step was not as predicted."""
+        """The advice after the result of a step was not as predicted."""
         if step not in self.run.cached:
             return (
                 "Run this step as a single call, and use its output as an input of the workflow: the result of this step cannot be "

@@ -20,8 +20,7 @@ _OUTPUTS: Final = frozenset("output dst_dataset dst_raster dst_vector dst_csv ds
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowStep(Operation):
-    """How a step differs from an ordinary call: it may use the results of earlier steps, and writes only to the
-    store.
+    """A step of a workflow: it may use the results of earlier steps, and writes only to the store.
 
     In the store, a step can only name its own folder and those of the finished steps of its workflow. The rest
     belongs to other runs, perhaps of other callers.

@@ -34,7 +34,10 @@ _END_SECONDS: Final = 5  # seconds for open responses to end after their request
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """How to listen. `silent` bounds the connections without a request, `silent_each` those of one peer."""
+    """The options for listening.
+
+    `silent` bounds the connections without a request, `silent_each` those of one peer.
+    """
 
     silent: int
     silent_each: int

@@ -345,9 +345,10 @@ def sender_of(ctx: Context, request_id: object) -> tuple[int, str]:
 
 
 def cache_hints(*, shared: bool) -> dict[CacheableMethod, CacheHint]:
-    """How long each result may be cached, and by whom. Principals that share a server may have different tools.
+    """The time for which each result may be cached, and whether it may be shared between principals.
 
-    Resources are private and change with every call, so they are never cached: clients read them again, or subscribe.
+    Principals that share a server may have different tools. Resources are private and change with every call, so they
+    are never cached: clients read them again, or subscribe.
     """
     lasting = LIST_SECONDS * 1000
     everybodys, own = CacheHint(lasting, "public"), CacheHint(0, "private")

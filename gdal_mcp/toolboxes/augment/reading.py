@@ -263,7 +263,7 @@ def _named(sequence: Sequence[Item]) -> Iterator[Item]:
             continue
         before = _past(sequence, place - 1, -1)
         after = _past(sequence, place + 1, 1)
-        # True if the next word stands before a number of its own
+        # True if the next word stands before another number, to which it belongs
         own = after is not None and _is(sequence, _past(sequence, after + 1, 1), "quantity")
         wanted = [
             position for position in (before, None if own else after) if _is(sequence, position, "argument")

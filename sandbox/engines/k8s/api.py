@@ -118,7 +118,7 @@ class Api:
 
     @contextlib.contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Raises EngineUnavailable where the API does not answer."""
+        """Raises EngineUnavailable if the API does not answer."""
         try:
             yield
         except (urllib3.exceptions.HTTPError, OSError) as error:

@@ -38,7 +38,7 @@ open("/dev/termination-log", "w").write(json.dumps(told))
 
 
 class NodeFindings(NamedTuple):
-    """What a Pod without a gate found on its node."""
+    """The findings of a Pod without a gate on its node."""
 
     node: str
     kernel: str

@@ -8,7 +8,7 @@ import numpy as np
 from gdal_mcp.toolboxes.augment.inside import rasters
 
 SIDE = 224  # pixels; the input of the models known as MobileNet
-# of ImageNet's bands, in RGB
+# mean and standard deviation of ImageNet's bands, in RGB
 MEAN, SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
 TOP = 5
 RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # lowest consistency for each risk

@@ -40,7 +40,7 @@ def measured(category, before, after):
         "histogram": histogram(old, new),
     }
     if before.size == after.size:
-        # of the values themselves, because each picture is stretched separately
+        # compares the values themselves, because each picture is stretched separately
         pair = [raster.pixels.astype(np.float32) for raster in (before, after)]
         span = max(before.range[1] - before.range[0], 1e-9)
         if pair[0].shape == pair[1].shape:
@@ -89,7 +89,7 @@ def noise(image):
 
 
 def histogram(old, new):
-    """How far values were moved on average: the earth mover's distance of two histograms, 0 to 1."""
+    """The average distance by which values were moved: the earth mover's distance of two histograms, 0 to 1."""
     shares = [np.histogram(image, 64, (0, 1))[0] / image.size for image in (old, new)]
     return float(np.abs(np.cumsum(shares[0] - shares[1])).sum() / 64)
 

@@ -66,7 +66,8 @@ def run(steps, transforms, scene, seed, watch=None):
         if not done:
             skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
             continue
-        # as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed reproduces the rest
+        # reported as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed
+        # reproduces the rest
         drawn = {name: plain(value) for name, value in transform.params.items() if name not in NOT_DRAWN}
         row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - started}
         applied.append(row)

@@ -29,9 +29,9 @@ class Unreadable(RuntimeError):
 
 @dataclass
 class Raster:
-    pixels: np.ndarray  # in rows, columns, bands
-    invalid: np.ndarray | None = None  # 1 where a band has no data, of the same shape
-    alpha: np.ndarray | None = None  # in rows, columns
+    pixels: np.ndarray  # axes: rows, columns, bands
+    invalid: np.ndarray | None = None  # 1 where a band has no data; has the shape of `pixels`
+    alpha: np.ndarray | None = None  # axes: rows, columns
     nodata: tuple | None = None  # one for each band; None means NaN
     place: tuple | None = None  # GDAL's geotransform
     crs: osr.SpatialReference | None = None

@@ -135,7 +135,7 @@ class Index:
         }
 
     def _matches(self, meanings: Meanings) -> dict[int, dict[str, float]]:
-        """For each entry that has one of the words: the score of each of its words."""
+        """The score of each of these words, for each entry that has one of them."""
         scores: dict[int, dict[str, float]] = {}
         for word, (importance, _) in meanings.items():
             for number, score in self._rows(_RANKED, word):
@@ -143,7 +143,7 @@ class Index:
         return scores
 
     def _best_phrases(self, meanings: Meanings) -> dict[int, Phrase]:
-        """For each entry: the score and the found words of the phrase that is most like the query."""
+        """The score and the found words of the phrase that is most like the query, for each entry."""
         scores: dict[tuple[int, str], dict[str, float]] = {}
         for word, (importance, _) in meanings.items():
             for number, phrase, score in self._rows(_PHRASES, word):

@@ -1,4 +1,6 @@
-"""What a command must keep from its input and what it may produce, for comparison in the container. Pure."""
+"""Determines what a command must preserve of its input and what it may produce, for comparison in the container.
+Pure.
+"""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -102,8 +102,8 @@ class DatasetFacts:
     # pixel width and height if the raster is rotated, in CRS units
     tilted: tuple[float, float] | None = None
     compression: str = ""  # value of GDAL's creation option; NONE is uncompressed
-    features: int | None = None  # in all layers
-    fields: int = 0  # in the widest layer
+    features: int | None = None  # number in all layers
+    fields: int = 0  # number in the widest layer
     # columns of the first layer by kind, for comparison with a call and never shown. Kinds of text columns: numbers
     # (`number_texts`), mostly numbers (`mixed_texts`), decimal commas, values with more digits than a type can store,
     # local dates, numbers with a unit, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers

@@ -1,4 +1,7 @@
-"""The process that runs the caller's code. Whatever the code does, it does here; nothing in here is trusted afterwards."""
+"""The process that runs the caller's code.
+
+Whatever the code does, it does in this process, so nothing in it is trusted afterwards.
+"""
 
 import ast
 import contextlib
@@ -49,7 +52,7 @@ def keep_only(order, printed, report):
 
 
 def main(helper):
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write over the limit is an error in the code
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write over the limit then raises an error in the code
     sys.path.insert(0, PACKAGES)
     # this is safe, because the code can do anything anyway; the wheels' GDALs have fewer drivers and would complain
     os.environ.pop("GDAL_SKIP", None)

@@ -237,7 +237,7 @@ def end_all():
 
 
 def problem_of(child, status, job):
-    """Why the code failed, in one line; None if it did not."""
+    """The reason why the code failed, in one line; None if it did not fail."""
     if child.timed_out:
         return f"the code ran longer than {job['seconds']:g} s"
     if child.error:

@@ -66,7 +66,7 @@ PARTIAL = re.compile(
 WORLD_DISTANCES = 0.8
 # weights of how usual a CRS is
 AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # -0.8 for all others
-OFF_EARTH = -3.0  # for CRSs of the moon and of Mars
+OFF_EARTH = -3.0  # penalty for CRSs of the moon and of Mars
 KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
 DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
 YOUNG_CODES = range(
@@ -184,7 +184,7 @@ class Search:
         return sum(fits) / len(fits) if fits else 1 + 0.06 * math.log10(size(area) / 720 + 1e-4)
 
     def _names(self):
-        """By CRS, the fit of each word; and by CRS, the bonus for a question that is its name or the end of it."""
+        """The fit of each word by CRS, and the bonus by CRS for a question that is its name or the end of it."""
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
@@ -210,7 +210,7 @@ class Search:
         return fits, bonus
 
     def _fits_of(self, meaning):
-        """By CRS, the fit to one requested property, kind or unit."""
+        """The fit to one requested property, kind or unit, by CRS."""
         if kinds := KINDS_BY_MEANING.get(meaning):
             rows = self.database.rows("select rowid, kind from crs")
             return {row_id: kinds[kind] for row_id, kind in rows if kind in kinds}

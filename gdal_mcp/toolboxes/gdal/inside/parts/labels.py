@@ -119,7 +119,7 @@ def member_checks(dataset, sources):
 
 
 def extras_of(path, driver):
-    """What a file has in addition to the fields and geometries of its features."""
+    """The extras of a file, in addition to the fields and geometries of its features."""
     if driver in KML:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES)

@@ -156,7 +156,9 @@ class Pair:
             yield {"code": "coordinates_changed", "units": gap}
 
     def _moved(self):
-        """How far coordinates of the source move in a transformation to the layer's CRS; 0 for the same CRS."""
+        """The distance by which a transformation to the layer's CRS moves the source's coordinates; 0 for the same
+        CRS.
+        """
         theirs, own = self.source.GetSpatialRef(), self.layer.GetSpatialRef()
         if theirs is None or own is None or theirs.IsSame(own):
             return 0

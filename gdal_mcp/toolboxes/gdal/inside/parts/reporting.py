@@ -59,7 +59,7 @@ class Errors:
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
-        self._before = library.CPLSetErrorHandler(self._handler)  # for GDAL's own threads
+        self._before = library.CPLSetErrorHandler(self._handler)  # handles messages of GDAL's own threads
         return self
 
     def __exit__(self, *_):

@@ -68,7 +68,7 @@ class Column:
     def __init__(self, kind):
         self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
         self.largest = 0.0  # largest absolute value of the numbers with many digits
-        self.zones, self.local = set(), 0  # for times: UTC offsets, and a digest of the local times
+        self.zones, self.local = set(), 0  # of times: UTC offsets, and a digest of the local times
 
     def add(self, value):
         if value is None:
