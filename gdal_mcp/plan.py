@@ -38,7 +38,7 @@ class Output:
     replaces: tuple[WorkspacePath, ...] = ()  # files of the existing dataset, main file first; kept for undo
     shared: tuple[
         WorkspacePath, ...
-    ] = ()  # may belong to another dataset too: replaced only if the call writes them
+    ] = ()  # files that may also belong to another dataset; replaced only if the call writes them
     server_named: bool = False  # the server generated the name, so it never replaces anything
 
     @property
@@ -139,7 +139,7 @@ class Draft:
     printed: PrintedOutput = field(default=PrintedOutput(), compare=False)
     review: Review = Review()
     allows: frozenset[str] = frozenset()  # codes of checks that must not refuse this call
-    # opened too, but no output is made from them, so they are not digested
+    # files that are opened too, but no output is made from them, so they are not digested
     looked_at: tuple[WorkspacePath, ...] = ()
     # remote data that the host reads for the container, which sees it at /vsihost/NUMBER; a `Remote` stands for it in
     # `inputs`

@@ -127,7 +127,7 @@ class Runner:
         reservation: MemoryReservation | None = None,
         idle_seconds: float = 0.0,
     ) -> Slot:
-        """Starts a slot that waits for its job for at most `idle_seconds`. Raises as `slot.launch`, and
+        """Starts a slot that waits for its job for at most `idle_seconds`. Raises the errors of `slot.launch`, and
         CapacityExhausted.
         """
         limits = template.limits

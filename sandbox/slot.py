@@ -146,7 +146,7 @@ def _await_ready(
     stderr_bytes: int,
     cancel: Cancellation | None,
 ) -> Mapping[str, Any]:
-    """The measurement of the worker, once it is ready. Raises as `launch`."""
+    """The measurement of the worker, once it is ready. Raises the errors of `launch`."""
     end, why = time.monotonic() + READY_SECONDS, f"was not ready after {READY_SECONDS:.0f} s"
     awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
     while (left := end - time.monotonic()) > 0:

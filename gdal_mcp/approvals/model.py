@@ -30,7 +30,7 @@ class Approval:
     call_id: str = ""
     effect: str = ""
     workspaces: tuple[str, ...] = ()  # workspaces that the call writes to
-    ways: tuple[str, ...] = tuple(sorted(WAYS))  # ways in which a yes counts
+    ways: tuple[str, ...] = tuple(sorted(WAYS))  # ways in which an approval counts
     details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
     holder: str = (
         ""  # `SERVER:CALL` of the call that waits for the answer or reserved it; "" if there is none

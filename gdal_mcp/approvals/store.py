@@ -39,7 +39,7 @@ _COUNT: Final = (
     "SELECT count(*) FROM approvals WHERE state = 'asked' AND expires > :now AND principal = :principal"
 )
 _BY_ID: Final = "SELECT * FROM approvals WHERE id = :id"
-# approved first, then questions
+# what an earlier call left: approvals first, then questions
 _LEFT: Final = """SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal
     AND (state = 'released' OR (state = 'asked' AND holder = ''))
     ORDER BY state = 'released' DESC, created DESC, rowid DESC LIMIT 1"""

@@ -1,4 +1,5 @@
-"""How a call gets its approval: from a grant, its client, the console or a terminal, whichever is first.
+"""The ways in which a call gets its approval: from a grant, its client, the console or a terminal, whichever is
+first.
 
 Invariants:
 * only a decision in the registry, bound to the plan's digest and its principal, approves anything;

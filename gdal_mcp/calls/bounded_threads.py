@@ -80,7 +80,6 @@ class BoundedThreads:
 
         # not threads of anyio, for which the program would wait at its end, nor of `threading`, whose start blocks the
         # event loop
-        # event loop
         try:
             _thread.start_new_thread(copy_context().run, (make,))
         except RuntimeError:  # the system cannot start another thread
@@ -135,7 +134,7 @@ async def run_cancellable(work: Callable[[Cancellation], T], threads: anyio.Capa
             group.cancel_scope.cancel()
     except anyio.get_cancelled_exc_class():
         if not ended:
-            # without an error, so that the result of the work is not lost; the next checkpoint raises again
+            # if the work has ended, its result must not be lost, and the next checkpoint raises the cancellation again
             raise
     finally:
         cancel.close()

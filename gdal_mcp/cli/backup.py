@@ -41,7 +41,7 @@ def backup(settings: Settings, folder: Path) -> Exit:
 
 
 def _database(path: Path, folder: Path) -> str:
-    """Uses SQLite's backup, which copies a state between two transactions."""
+    """Copies a database with SQLite's backup, in a state between two transactions."""
     copy = folder / path.name
     copy.touch(mode=0o600)
     with (

@@ -20,7 +20,7 @@ from gdal_mcp.settings.removed import REMOVED
 Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
 SHOW_SETTINGS: Final = frozenset({"serve", "call"})
-# settings whose option has another name: one folder each time, or the opposite
+# settings whose option has another name, because it takes one folder each time, or means the opposite
 _OPTION_NAMES: Final = {
     "workspaces": "--workspace",
     "workspaces_ro": "--workspace-ro",

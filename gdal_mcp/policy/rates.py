@@ -129,14 +129,14 @@ class Rates:
         return seconds, written
 
     def remote_used(self, principal: str) -> tuple[int, int]:
-        """Bytes and requests of today's remote reads. Raises as `used`."""
+        """Bytes and requests of today's remote reads. Raises the errors of `used`."""
         query = "SELECT bytes, requests FROM remote WHERE day = ? AND principal = ?"
         with self._database() as db:
             read, requests = db.execute(query, (self._day(), principal)).fetchone() or (0, 0)
         return read, requests
 
     def record_remote_use(self, principal: str, read: int, requests: int) -> None:
-        """Adds the remote reads of a call. Raises as `used`."""
+        """Adds the remote reads of a call. Raises the errors of `used`."""
         if requests:
             with self._database() as db:
                 db.execute(_ADD_REMOTE, (self._day(), principal, read, requests))

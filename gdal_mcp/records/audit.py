@@ -164,7 +164,7 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
 
 
 def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None:
-    """Accepts a head behind the log, as a crash leaves it; refuses any other that differs."""
+    """Accepts a head that is one record behind the log, as after a crash. Refuses any other head that differs."""
     seq = last.seq if last else 0
     if last is None or seq <= head.seq:
         raise distrusted(f"it ends at record {seq}, but its head says record {head.seq}")

@@ -18,7 +18,7 @@ MAX_LINE = 256 << 10  # bytes; limits what readers have in memory
 _GENESIS = "0" * 64
 _MAX_EVENT = MAX_LINE - 1024  # the other fields and names of a record take less than 300 bytes
 _MAX_DEPTH = 64
-_MAX_BITS = 4096  # an integer; Python refuses to print one of more than 4300 digits
+_MAX_BITS = 4096  # bits of an integer; Python refuses to print integers of more than 4300 digits
 _START = 1024  # characters recorded of a field that is too large
 
 

@@ -19,7 +19,7 @@ WAITING: Final = (
 OTHER: Final = "other"
 OUTCOMES: Final = frozenset({"OK", WAITING, *map(str, Code)})
 POOLS: Final = ("warm", "cold")
-# phase in the figures -> phase in the records; to start means to get a container, waiting or new
+# phase in the figures -> phase in the records; `start` is the time to get a container, waiting or new
 PHASES: Final[Mapping[str, str]] = {"queue": "queue", "start": "claim", "run": "run", "publish": "publish"}
 TOTAL: Final = "total"  # the time of a call that ran, from its first record to its last
 

@@ -35,8 +35,8 @@ class RetentionReport:
 
 @contextmanager
 def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Iterator[None]:
-    """Applies the settings now and every hour, in a thread, while the body runs. Starts no thread if they ask for
-    nothing.
+    """Applies the settings now and every hour, in a thread, while the body runs. Starts no thread if the settings
+    require nothing.
     """
     if not (settings.keep_days or settings.audit_size):
         yield

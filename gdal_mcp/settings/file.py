@@ -121,7 +121,7 @@ def _resolved(table: dict[str, Any], folder: Path) -> dict[str, Any]:
         for name, value in table.items()
         if name != "headers"
     } | {
-        name: value  # headers of requests, whose names may equal those of paths
+        name: value  # the headers of requests, whose names may equal those of settings that are paths
         for name, value in table.items()
         if name == "headers"
     }

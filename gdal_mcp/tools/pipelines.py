@@ -113,7 +113,7 @@ def _algorithms(readings: Sequence[Sequence[BoundStep]]) -> tuple[str, ...]:
 
 
 def _refuse_many(calls: Sequence[StepCall]) -> None:
-    """Limits the number of steps with all branches. Each list has its own limit already."""
+    """Limits the number of steps, including those of all branches. Each list has its own limit already."""
     level, count = list(calls), 0
     for _ in range(MAX_DEPTH + 1):
         count += len(level)
@@ -318,7 +318,9 @@ def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
 
 
 def _words(steps: Sequence[BoundStep], words_of: Callable[[Bound], Iterable[str]]) -> Iterator[str]:
-    """The words of the command line. `words_of` has the words of a step's arguments, in the order of `_flattened`."""
+    """The words of the command line. `words_of` returns the words of a step's arguments, in the order of
+    `_flattened`.
+    """
     for number, step in enumerate(steps):
         if number:
             yield "!"

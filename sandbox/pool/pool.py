@@ -114,7 +114,7 @@ class WarmPool:
         return self._lease(idle_slot)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        """A new container, for a kind that no other call is likely to need. Raises as `claim`."""
+        """A new container, for a kind that no other call is likely to need. Raises the errors of `claim`."""
         with self._using():
             return self._start(kind, call, cancel)
 

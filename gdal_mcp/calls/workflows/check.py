@@ -83,9 +83,9 @@ class _CheckRun:
     folder: Path
     fresh: bool
     steps: dict[str, CheckedStep] = field(default_factory=dict)
-    # paths by step, of results or of empty files
+    # by step, the paths of its results, or of the empty files in their place
     outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    tokens: dict[str, str] = field(default_factory=dict)  # placeholders for these paths, in keys
+    tokens: dict[str, str] = field(default_factory=dict)  # placeholders for these paths in the keys of steps
 
     def run(self) -> Checked:
         before = dependencies(self.workflow.document)

@@ -185,7 +185,9 @@ class Workflow:
 
     @cached_property
     def canonical(self) -> str:
-        """The document and its values as canonical JSON: an approval of the whole is bound to this and the inputs."""
+        """The document and its values as canonical JSON. An approval of the workflow is bound to this text and to the
+        inputs.
+        """
         value = {
             "document": self.document.model_dump(mode="json", by_alias=True),
             "values": dict(self.values),
