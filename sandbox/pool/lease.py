@@ -70,7 +70,7 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
         return self._claimed.kind.writing_to(self._claimed.staging)
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
-        """Runs a job as `Runner.serve`. A container that ended by itself may be removed after this returns."""
+        """Runs a job as `Runner.serve` does. A container that ended by itself may be removed after this returns."""
         if not self._unused:
             raise ValueError("a slot serves one job")
         self._unused = False

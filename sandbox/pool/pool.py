@@ -29,7 +29,6 @@ from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable, refus
 
 # seconds that a worker waits longer than its slot is idle, because inputs are copied in for a claimed slot; so only an
 # orphan ends by itself
-# only an orphan ends by itself
 IDLE_MARGIN = 600.0
 _SLOT_BYTES = 64 << 20  # memory that an idle slot really uses, rounded up
 _SPARE_BYTES = 512 << 20  # memory of the machine that stays free
@@ -89,7 +88,7 @@ class WarmPool:
 
         Raises:
             LaunchCancelled: `cancel` was set.
-            SandboxError: as `Runner.launch` and `StagingArea.open`.
+            SandboxError: an error of `Runner.launch` or `StagingArea.open`.
         """
         with self._using():
             return self._claimed(kind, call, cancel)

@@ -239,7 +239,8 @@ class Jobs:
     ) -> None:
         """Passes answers on to a task.
 
-        Raises MCPError as `get` does, and without the scope to write; ValidationError for a malformed answer.
+        Raises the errors of `get`, MCPError if the scope to write is missing, and ValidationError for a malformed
+        answer.
         """
         await self.get(task_id, principal)
         if (job := self._live.get(task_id)) is not None:

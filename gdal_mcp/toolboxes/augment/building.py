@@ -38,7 +38,7 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(entry) for entry in value]
     if isinstance(value, float) and value.is_integer() and abs(value) > 1:
-        return int(value)  # 10.0 pixels become 10; 1.0 stays, because it is the whole
+        return int(value)  # 10.0 pixels become 10; 1.0 stays a float, because it stands for the whole
     return round(value, 6) if isinstance(value, float) else value
 
 

@@ -51,11 +51,12 @@ ANY_ZONE = 0.5  # weight of the word zone in the name of a zone with another num
 UNNAMED = -1.0  # penalty for a CRS that has no word of the question except the place
 OUTSIDE = -1.5  # penalty for a CRS whose area of use does not contain the place
 OWN_NAME = 0.9  # texts with at least this weight are names of the CRS itself
-FULL_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
+# bonus if the question equals the whole name, or all words after its last slash
+FULL_NAME, LAST_PART = 3.0, 1.0
 POOR = 0.4  # fraction of the best sum; CRSs with a smaller sum are omitted
 # exponents of the penalty for a wide area of use: for a named place; for a box, which most areas exceed by far
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
-POINT = 1e-4  # degrees
+POINT = 1e-4  # degrees by which a requested box is enlarged on each side
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
 AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
