@@ -45,7 +45,8 @@ STDIN = io.FileIO(0, closefd=False)
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as for a program that the signal ended
-# SIGXFSZ, once received: the write itself fails with EFBIG, which GDAL reports in many different ways
+# contains SIGXFSZ once it was received, because the failed write itself only reports EFBIG, which GDAL reports in many
+# different ways
 RECEIVED_SIGNALS = set()
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
 # seconds without a job after which none is expected soon, so that there is time to warm up

@@ -114,7 +114,7 @@ class Activity:
             call.scope.cancel()
 
     def all(self) -> tuple[RunningCall, ...]:
-        """Oldest first."""
+        """The running calls, oldest first."""
         return tuple(self._running.values())
 
     def cancel(self, call_id: str, by: str) -> bool:

@@ -30,7 +30,8 @@ PER_PRINCIPAL: Final = 4  # threads; usual work takes milliseconds, so more woul
 # seconds; half of the time that clients wait, so that the other half is left for the draft
 QUEUE_SECONDS: Final = 30.0
 DRAFT_SECONDS: Final = 30.0
-PLAN_SECONDS: Final = 240.0  # the first plan waits until the engine is connected and its host is attested
+# seconds; the first plan waits until the engine is connected and its host is attested
+PLAN_SECONDS: Final = 240.0
 
 T = TypeVar("T")
 

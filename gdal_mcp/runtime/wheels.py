@@ -2,7 +2,8 @@
 setup`.
 
 pip, which is a dependency, fetches the wheels for the Python in the GDAL image, as this host configures it, and
-refuses any whose SHA-256 is not in the lock. Nothing in them runs on the host, and the build itself has no network.
+refuses any whose SHA-256 is not in the lock. Nothing in the wheels runs on the host, and the build itself has no
+network.
 """
 
 import os

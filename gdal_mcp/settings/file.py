@@ -1,4 +1,6 @@
-"""The settings file, TOML by the names of the settings, and the error for settings that cannot be used."""
+"""The settings file, which is TOML with the names of the settings as keys, and the error for settings that cannot be
+used.
+"""
 
 import difflib
 import os

@@ -19,7 +19,8 @@ import signal
 import socket
 
 WORKED = "SUCCEEDED"
-SECONDS = 10  # a call that does not return is ended after this time; none of them waits for anything
+# seconds; a call that does not return is ended after this time; none of the calls waits for anything
+SECONDS = 10
 FAMILIES = range(46)  # numbers in linux/socket.h; families of newer kernels are refused by the same rule
 KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
 PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()

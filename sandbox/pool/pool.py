@@ -30,8 +30,8 @@ from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable, refus
 # seconds that a worker waits longer than its slot is idle, because inputs are copied in for a claimed slot; so only an
 # orphan ends by itself
 IDLE_MARGIN = 600.0
-_SLOT_BYTES = 64 << 20  # memory that an idle slot really uses, rounded up
-_SPARE_BYTES = 512 << 20  # memory of the machine that stays free
+_SLOT_BYTES = 64 << 20  # bytes of memory that an idle slot really uses, rounded up
+_SPARE_BYTES = 512 << 20  # bytes of the machine's memory that stay free
 _MANY = 1000  # more slots than any setting allows
 _LOOK_SECONDS = 5.0  # maximum seconds between two checks of demand, age of slots and free memory
 _SHORTEST_LOOK = 0.005  # seconds; waits for times that are nearly due would spin

@@ -50,7 +50,7 @@ _MANIFEST_START: Final = b'{\n "manifest": '  # the first key of a manifest, as 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowRun(WorkflowOperation):
-    """`workflow_run`."""
+    """The operation of `workflow_run`."""
 
     model: ClassVar[type[CheckArguments]] = RunWorkflowArguments
     pipeline: Callable[[], "Pipeline"]

@@ -43,7 +43,7 @@ from gdal_mcp.server.http.signing import Signer
 
 FILES_PATH: Final = "/files"
 MIN_LINK_SECONDS: Final = 1.0
-MAX_LINK_SECONDS: Final = 3600.0  # longer access needs a token
+MAX_LINK_SECONDS: Final = 3600.0  # seconds; longer access needs a token
 _OPENERS: Final = 4  # threads that find files and check that they are unchanged
 _INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # types that a browser only draws
 ALWAYS: Final = {

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 MAX_ZOOM: Final = 24  # a pixel has about a centimetre at this zoom
 SIDE: Final = 2  # tiles per side of a block, which one container draws
 MAX_LATITUDE: Final = 85.0511287798066  # degrees; the edge of the square of Web Mercator
-PIXELS: Final = 256  # per side of a tile
+PIXELS: Final = 256  # pixels per side of a tile
 Box = tuple[float, float, float, float]  # west, south, east, north in degrees; east may be below west
 
 
