@@ -81,7 +81,8 @@ class Work:
     # (argument, path) of inputs that are whole files or folders; None if the arguments are not known
     named: tuple[tuple[str, WorkspacePath], ...] | None = None
     chain: tuple[AlgorithmStep, ...] = ()  # the steps of a pipeline, without its branches
-    # of a pipeline: each branch, from the step that reads its data, and the nested pipelines that the branch reads from
+    # for a pipeline: each branch, from the step that reads its data, and the nested pipelines that the branch reads
+    # from
     branches: tuple[tuple[AlgorithmStep, ...], ...] = ()
     algorithms: tuple[str, ...] = ()  # of a pipeline: those of all steps, including those of branches
 

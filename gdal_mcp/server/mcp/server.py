@@ -290,7 +290,7 @@ class ProtocolServer(Server[Any]):
             **named,
         )
         self.add_request_handler("server/discover", t.RequestParams, self._discover)
-        # not as an argument of the SDK, whose type of results does not include tasks
+        # registered here and not by an argument of the SDK, whose type of results does not include tasks
         self.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)
         tasks.serve_tasks(self, handlers.who)
         self.extensions[panel.EXTENSION] = {}
