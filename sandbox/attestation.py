@@ -59,7 +59,7 @@ def prove_folders(
     """Checks that the mounts of `template` are the folders that this process sees.
 
     `writable` has the paths of those mounted for writing. Returns the rows, which may include failures. Raises
-    SandboxError when the container could not be created or did not answer.
+    SandboxError if the container could not be created or did not answer.
     """
     return judged(FILES, _evidence(runner, template, writable, {}, cancel))
 
@@ -110,7 +110,7 @@ def _evidence(
     )  # None outside Linux, where device and inode numbers are not comparable with a container's
     for mount in (mount for mount in template.mounts if mount.read_only):
         inside, path = str(mount.target), mount.source.path
-        # as `folder` in `sandbox/isolation/probe.py`
+        # the same fields as `folder` in `sandbox/isolation/probe.py`
         status = Path(path).stat()
         names = sorted(os.listdir(os.fsencode(path)))  # noqa: PTH208 - in bytes, as names need not be text
         digest = hashlib.sha256(b"/".join(names)).hexdigest()
@@ -126,12 +126,12 @@ def _evidence(
 
 
 def comparable_boot(info: EngineInfo) -> str:
-    """The boot id if device and inode numbers mean the same here and in a container; else ""."""
+    """The boot id if device and inode numbers are the same here and in a container; else ""."""
     return info.boot if info.same_kernel else ""
 
 
 def probe_report(result: SandboxResult) -> Mapping[str, Any]:
-    """The report of the probe. Raises AttestationFailed when it did not finish."""
+    """The report of the probe. Raises AttestationFailed if the probe did not finish."""
     if not isinstance(result.outcome, Exited) or result.final is None:
         last_line = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
         raise AttestationFailed(

@@ -1,4 +1,4 @@
-"""The toolbox `augment` for tests, in a real server with its own image, which `gdal-mcp setup --toolbox augment` builds."""
+"""The toolbox `augment` in a real server with its own image, which `gdal-mcp setup --toolbox augment` builds."""
 
 import json
 import os
@@ -25,8 +25,9 @@ ANN = local("ann")
 
 
 def in_image(code: str, **volumes: str) -> Any:
-    """What a program prints as JSON in a container of the toolbox's image, without network; `volumes` are folders of the host
-    by the name of the variable that has their place in there.
+    """The JSON that a program prints in a container of the toolbox's image, without network.
+
+    `volumes` maps names of variables to folders of the host. In the program, each variable is the folder's path.
     """
     packages = "import json, sys\nsys.path.insert(0, '/opt/gdal-mcp/packages')\n"
     places = "".join(f"{name} = '/{name}'\n" for name in volumes)
@@ -65,7 +66,7 @@ def called(
 
 @contextmanager
 def parsed_as(*steps: TransformStep) -> Iterator[None]:
-    """Any prompt means these steps, so that a test of what steps do needs no words for them."""
+    """Every prompt means these steps, so tests of the steps need no wording for them."""
     before = drafts.parse
     drafts.parse = lambda _prompt: Parsed(steps=steps)
     try:

@@ -1,4 +1,4 @@
-"""GDAL's toolbox as the packaged catalogue describes it, and what tests ask of it."""
+"""GDAL's toolbox from the packaged catalogue, and the objects that tests make from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,7 +32,7 @@ def preflight(settings: Settings) -> Preflight:
 
 
 def parsed(call: Invocation, tool: str = "convert") -> Invocation:
-    """A call whose sender has all that a server has by default."""
+    """A call by someone who has the access that default settings give."""
     settings = Settings()
     reach = Entitlements(
         settings, cast("Any", None), surface(settings), settings.limits(), {"gdal": preflight(settings)}
@@ -41,6 +41,6 @@ def parsed(call: Invocation, tool: str = "convert") -> Invocation:
 
 
 def planned(call: Invocation, plan: Plan, host: Any = None, approval: str = "") -> Invocation:
-    """The same, planned."""
+    """The same call with a plan and the reason why it may run."""
     invocation = parsed(call, plan.tool)
     return replace(invocation, prepared=Prepared(plan, host), authorization=Authorization(approval))

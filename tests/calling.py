@@ -1,4 +1,4 @@
-"""Calls through the whole pipeline of a server in this process, of one person."""
+"""Calls by one person through the whole pipeline of a server in this process."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +14,14 @@ ANN = local("ann")
 
 
 def person(*, yes: bool) -> Approver:
-    """Who says yes to everything, or is not there."""
+    """A person at a terminal who approves everything, or who is not there to be asked."""
     return Terminal("ann", assume_yes=yes, how="a test")
 
 
 def called(
     to: App | Pipeline, tool: str, arguments: Mapping[str, Any], approver: Approver | None = None
 ) -> Reply:
-    """What a call of Ann's is answered; without an approver nobody can be asked."""
+    """The reply to a call by `ANN`. Without an approver, nobody can be asked for approval."""
     pipeline = to.pipeline if isinstance(to, App) else to
     request = Request(tool, arguments, ANN, "test", approver or NullApprover())
     reply: Reply = anyio.run(pipeline.call, request)

@@ -10,7 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def self_signed(folder: Path, *hosts: str) -> tuple[Path, Path]:
-    """A certificate of names or addresses of hosts, which is its own authority, and a file of it with its key."""
+    """The files of a self-signed certificate: the certificate, and the certificate with its key.
+
+    `hosts` are the names or addresses in the certificate, which is its own authority.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gdal-mcp test")])
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
@@ -34,7 +37,10 @@ def self_signed(folder: Path, *hosts: str) -> tuple[Path, Path]:
 
 
 def of_plain_authority(folder: Path, host: str) -> tuple[Path, Path]:
-    """An authority without key identifiers, as older clusters have, and a file of a certificate that it signed with its key."""
+    """The files of an authority without key identifiers, and of a certificate that it signed, with the key.
+
+    Older clusters have such an authority.
+    """
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     names = [
         x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])

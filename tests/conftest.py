@@ -1,4 +1,4 @@
-"""What the tests that need a container engine share. An absent engine or image is an error, never a skip."""
+"""Fixtures and settings that many tests share. A missing engine or image is an error, never a skip."""
 
 import os
 import sys
@@ -35,7 +35,8 @@ from tests.oracle.fixtures import oracle, seen_by_oracle
 
 __all__ = ["oracle", "seen_by_oracle"]
 
-# no clock decides on a property: a busy machine is no fault. In CI the same examples are tried each time.
+# no time limit decides whether a property holds, because a busy machine is not a fault. In CI the same examples are
+# tried each time.
 hypothesis.settings.register_profile(
     "ours",
     deadline=None,
@@ -44,9 +45,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("ours")
 
-# structlog's own default prints to whatever `sys.stdout` is. pytest replaces that and frees what was there, and Python 3.11
-# dies of it when a thread of a server in this process prints meanwhile. It also draws all local variables of a traceback,
-# which takes minutes where they are large.
+# structlog's default prints to the current `sys.stdout`, which pytest replaces and frees. Python 3.11 crashes if a
+# thread of a server in this process prints meanwhile. The default also renders all local variables of a traceback,
+# which takes minutes if they are large.
 structlog.configure(
     processors=[
         structlog.processors.add_log_level,
@@ -56,12 +57,12 @@ structlog.configure(
 )
 
 
-# folders whose files share servers and a world of files, all of which one worker makes once
+# folders whose files share servers and test data, so that one worker runs the whole folder
 TOGETHER = {"attacks", "cli", "console", "escape", "scope", "traps", "vsihost", "web"}
 
 
 class Scheduling(LoadScopeScheduling):
-    """A worker is given a folder of those, or else a file."""
+    """Assigns a worker a whole folder of `TOGETHER`, and otherwise a single file."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -69,27 +70,30 @@ class Scheduling(LoadScopeScheduling):
         return str(folder) if folder.name in TOGETHER and "unit" not in folder.parts else file
 
 
-@pytest.hookimpl(optionalhook=True)  # without xdist there is none
+@pytest.hookimpl(optionalhook=True)  # the hook exists only with xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What waits for containers begins first: the short files at the end then keep every worker busy to the last."""
+    """Runs tests that wait for containers first, so that short files keep every worker busy until the end.
+
+    Marks tests in a browser as nightly.
+    """
     items.sort(key=lambda item: not {"unit", "repo"}.isdisjoint(item.path.parts))
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):  # `make test` needs no Chromium
+        if "browser" in getattr(item, "fixturenames", ()):  # `make test` must not need Chromium
             item.add_marker(pytest.mark.nightly)
 
 
 MIB = 1 << 20
-# the container's user: never root, so a root host uses somebody else's ids
+# user and group of the containers: never root, so as root another user's ids
 USER = (os.geteuid() or 65534, os.getegid() or 65534)
-# small, so that a test that runs into one of them is quick
+# small, so that tests reach them quickly
 SMALL = Limits(
     memory_bytes=128 * MIB,
     cpus=1.0,
-    pids=int(os.environ.get("GDAL_MCP_PIDS", "32")),  # on a cluster that of its nodes
+    pids=int(os.environ.get("GDAL_MCP_PIDS", "32")),  # on a cluster, the limit of its nodes
     wall_seconds=60.0,
     staging_bytes=8 * MIB,
     staging_files=50,
@@ -107,7 +111,7 @@ Run = Callable[..., SandboxResult]
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[docker.DockerClient]:
-    """The engine in use, found as the product finds it."""
+    """A client of the Docker in use, which is found as the product finds it."""
     docker_client = connect(docker_address())
     yield docker_client
     docker_client.close()
@@ -115,13 +119,16 @@ def client() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="session")
 def image(client: docker.DockerClient) -> Image:
-    """The GDAL image in use; GDAL_MCP_IMAGE names another."""
+    """The GDAL image in use; GDAL_MCP_IMAGE may name another one."""
     return resolve(DockerImages(client.api), GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None)
 
 
 @pytest.fixture(scope="session")
 def engine(client: docker.DockerClient, image: Image) -> Iterator[Engine]:
-    """Docker's, or the one of GDAL_MCP_ENGINE (oci://FOLDER, k8s://), as the servers that tests start have it too."""
+    """The engine in use: Docker, or that of GDAL_MCP_ENGINE (oci://FOLDER, k8s://).
+
+    The servers that tests start use the same engine.
+    """
     address = os.environ.get("GDAL_MCP_ENGINE", "")
     if docker_address() == (address or None):
         yield DockerEngine(client)
@@ -136,7 +143,7 @@ def engine(client: docker.DockerClient, image: Image) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
-    """This test run as an owner of containers."""
+    """The owner of the containers of this test run."""
     run_owner = Owner(tmp_path_factory.mktemp("servers"))
     yield run_owner
     run_owner.close()
@@ -149,26 +156,26 @@ def runner(engine: DockerEngine, owner: Owner) -> Runner:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A fresh folder that the container's user may read."""
+    """A new folder that the container's user may read."""
     root = tmp_path / "workspace"
     root.mkdir()
-    root.chmod(0o755)  # whatever the umask
+    root.chmod(0o755)  # independent of the umask
     return root
 
 
 @pytest.fixture
 def staging(workspace: Path) -> Iterator[Staging]:
-    """A real staging folder of that workspace, as a call has it."""
+    """A real staging folder of the workspace, as opened for a call."""
     with StagingArea(Workspace.at(workspace, writable=True)).open("staging-0001", USER) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def make_template(image: Image) -> TemplateMaker:
-    """`make_template(handler, limits=..., workspace=..., staging=..., environment=...)`: a container of that handler.
+    """`make_template(handler, limits=..., workspace=..., staging=..., environment=...)` is a container's template.
 
-    `handler` is the source of a handler (see `handler`), `workspace` a folder to mount read-only at its own path, `staging`
-    one to mount for writing.
+    `handler` is the source of a handler (see `handler`), `workspace` a folder to mount read-only at its own path,
+    `staging` one to mount for writing.
     """
 
     def make(
@@ -197,7 +204,7 @@ def make_template(image: Image) -> TemplateMaker:
 
 
 def handler(body: str, prepare: str = "pass") -> str:
-    """The source of a handler whose `run(job, report)` is `body`; it answers code 0 unless it returns something."""
+    """The source of a handler whose `run(job, report)` has this body; it answers code 0 if the body returns nothing."""
     indented = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
     return f"import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):\n{indented}\n    return {{'code': 0}}\n"
 
@@ -211,7 +218,10 @@ def cancel() -> Iterator[Cancellation]:
 
 @pytest.fixture
 def run(runner: Runner, make_template: TemplateMaker, cancel: Cancellation) -> Run:
-    """`run(body, request={}, quota=None, on_progress=..., answerer=None, **template)`: the result of one job in a container of its own."""
+    """`run(body, request={}, quota=None, on_progress=..., answerer=None, **template)` is the result of one job.
+
+    Each job runs in its own container.
+    """
 
     def one(body: str, request: object = None, **options: object) -> SandboxResult:
         about = {name: options.pop(name) for name in ("quota", "on_progress", "answerer") if name in options}

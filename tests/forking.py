@@ -1,8 +1,9 @@
-"""The program in a process of its own each time, without a second of imports each time.
+"""Runs `gdal-mcp` in separate processes, without a second of imports each time.
 
-`python -m tests.forking` loads what commands and servers need and is then copied for each run. It takes orders over the socket that
-is its standard input, one JSON object each: of a program with the descriptors of the copy's streams, answered with the copy's process
-id, and of a process id, answered with how that one ended.
+`python -m tests.forking` imports what commands and servers need, and forks for each run. It receives orders over the
+socket that is its standard input, one JSON object each. An order to run the program comes with the descriptors of its
+streams, and the answer is the process id of the fork. An order with the process id of a fork is answered with its
+exit status once it has ended.
 """
 
 import atexit
@@ -19,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-SECONDS = 120.0  # a bound on waiting, far above what anything takes
-_MOST = 1 << 20  # bytes of an order; a word of a command line may have 128 KiB
+SECONDS = 120.0  # limit of every wait, far above any real duration
+_MOST = 1 << 20  # bytes of an order; an argument of a command line may have 128 KiB
 
 
 @dataclass(frozen=True)
 class Forks:
-    """The process that is copied. It has nothing but `env` around it, and ends when this process does."""
+    """The process that forks for each run. Its environment is `env`, and it ends when this process ends."""
 
     orders: socket.socket
     log: IO[bytes]
@@ -42,11 +43,11 @@ class Forks:
         )
         theirs.close()
         for end in (log.close, lambda: process.wait(SECONDS), ours.close):
-            atexit.register(end)  # the last is done first
+            atexit.register(end)  # the last registered function runs first
         return cls(ours, log)
 
     def start(self, order: Mapping[str, object], streams: Sequence[int]) -> int:
-        """The process id of a copy that becomes the program of this order."""
+        """Starts a fork that becomes the program of this order, and returns its process id."""
         try:
             socket.send_fds(self.orders, [json.dumps(order, default=str).encode()], streams)
             return int(json.loads(self.orders.recv(_MOST)))
@@ -54,7 +55,10 @@ class Forks:
             raise AssertionError(f"the program was not loaded: {_text(self.log)}") from error
 
     def program(self, words: Sequence[str], env: Mapping[str, str], log: Path, **order: object) -> "Forked":
-        """`gdal-mcp` with these words as it runs, its errors at the end of the log; `order` is what the copy is prepared by."""
+        """Starts `gdal-mcp` with these arguments and returns the running fork.
+
+        Its stderr is appended to the log. `order` holds further data for the function that prepares the fork.
+        """
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         with log.open("ab") as errors:
@@ -65,7 +69,7 @@ class Forks:
         return Forked(self, pid, os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb"))
 
     def ended(self, pid: int) -> int:
-        """Waits for its exit code, negative for a signal."""
+        """Waits for the exit code, negative for a signal."""
         try:
             self.orders.send(json.dumps({"ended": pid}).encode())
             return os.waitstatus_to_exitcode(json.loads(self.orders.recv(_MOST)))
@@ -74,7 +78,7 @@ class Forks:
             raise
 
     def run(self, words: Sequence[str], stdin: int, env: Mapping[str, str]) -> tuple[int, str, str]:
-        """Exit code, output and errors of `gdal-mcp` with these words."""
+        """The exit code, stdout and stderr of `gdal-mcp` with these arguments."""
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             pid = self.start({"argv": words, "env": dict(env)}, [stdin, stdout.fileno(), stderr.fileno()])
             return self.ended(pid), _text(stdout), _text(stderr)
@@ -82,7 +86,7 @@ class Forks:
 
 @dataclass
 class Forked:
-    """A copy that runs, with what tests need of a `subprocess.Popen`."""
+    """A running fork, with the part of `subprocess.Popen` that tests need."""
 
     forks: Forks
     pid: int
@@ -91,7 +95,7 @@ class Forked:
     returncode: int | None = None
 
     def wait(self, _seconds: float | None = None) -> int:
-        """Its exit code, negative for a signal. The end of its output comes first."""
+        """The exit code, negative for a signal. The output ends before that."""
         if self.returncode is None:
             self.returncode = self.forks.ended(self.pid)
         return self.returncode
@@ -110,9 +114,9 @@ def _text(written: IO[bytes]) -> str:
 
 
 def serve(prepare: Callable[[Mapping[str, Any]], object] = lambda _order: None) -> None:
-    """Takes orders until there are no more. A copy is prepared by its order, and ends as the program ends."""
+    """Takes orders until the socket is closed. A fork is prepared with its order and ends when the program ends."""
     _load()
-    gc.freeze()  # what is loaded stays in memory that the copies share
+    gc.freeze()  # forks share the memory of loaded modules
     orders = socket.socket(fileno=os.dup(0))
     while True:
         data, descriptors, _, _ = socket.recv_fds(orders, _MOST, 3)
@@ -148,7 +152,7 @@ def _load() -> None:
 def _become(
     order: Mapping[str, Any], descriptors: list[int], prepare: Callable[[Mapping[str, Any]], object]
 ) -> None:
-    """The program with these words and streams."""
+    """Turns this process into the program with these arguments, environment and streams."""
     for target, descriptor in enumerate(descriptors):
         os.dup2(descriptor, target)
         os.close(descriptor)

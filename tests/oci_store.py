@@ -1,4 +1,4 @@
-"""An engine without a daemon for tests: one store for all of them, filled once from the Docker that has the image."""
+"""An engine without a daemon for tests: one store for all tests, filled once from the Docker that has the image."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ FOLDER = Path("/var/tmp/gdal-mcp-tests/oci")
 
 
 def docker_address() -> str | None:
-    """Where the Docker is that tests need beside whichever engine they are run over; None for the one that is found."""
+    """The address of the Docker that tests need whatever engine they run on; None if it is to be discovered."""
     named = os.environ.get("GDAL_MCP_ENGINE", "")
     return None if named.startswith(("oci:", "k8s:")) else named or None
 

@@ -1,4 +1,4 @@
-"""A model in ONNX's format, written by hand: how red, green or blue an image is on average, as shares."""
+"""A handwritten ONNX model: the softmax of an image's average red, green and blue."""
 
 
 def _field(number: int, value: int | str | bytes) -> bytes:

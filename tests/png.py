@@ -1,4 +1,4 @@
-"""PNG pictures byte by byte, for what no library would make."""
+"""PNG images written byte by byte, including images that no library would write."""
 
 import struct
 import zlib
@@ -12,7 +12,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def png(width: int, height: int, rows: Iterable[bytes], color: int = GRAY) -> bytes:
-    """A picture of 8 bits a sample, of its rows from above."""
+    """An image with 8 bits per sample; the rows start at the top."""
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(b"\0" + row) for row in rows) + packer.flush()
     head = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)

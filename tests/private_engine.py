@@ -1,4 +1,4 @@
-"""A Docker engine of the tests' own: own data, socket and folders, so that it may be stopped, killed, starved and restarted.
+"""A separate Docker engine with its own data, socket and folders, which tests may stop, kill, starve and restart.
 
 It needs root, or `sudo` without a password, and `dockerd`; without them the tests that use it fail.
 """
@@ -32,9 +32,10 @@ def engine_answers(address: str, seconds: float = 5) -> bool:
 
 
 class PrivateEngine:
-    """One dockerd. `runtimes` are further ones by name, as in its configuration file.
+    """One dockerd.
 
-    `shows` are folders of this host by the paths where it alone has them, as an engine in a machine of its own does.
+    `runtimes` are additional runtimes by name, as in its configuration file. `shows` maps paths that only this engine
+    sees to folders of the host, like an engine on a separate machine.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class PrivateEngine:
         (folder / "daemon.json").write_text(json.dumps({"runtimes": dict(runtimes or {})}))
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Starts dockerd and returns when it answers."""
         self._end_helper()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -68,7 +69,7 @@ class PrivateEngine:
     def _command(self) -> list[str]:
         name = self.folder.name
         binds = [f'mount --bind "{source}" "{place}";' for place, source in self._shows.items()]
-        # in a network namespace of its own: an engine that is to have no bridge removes that of the machine's engine
+        # in a separate network namespace, because an engine without a bridge removes that of the host's engine
         private_mounts = ["--mount", "sh", "-ec", " ".join([*binds, 'exec "$@"']), "sh"]
         return [
             *("unshare", "--net", *(private_mounts if binds else [])),
@@ -88,7 +89,7 @@ class PrivateEngine:
 
     @property
     def inside(self) -> list[str]:
-        """What runs a command where this engine sees its files."""
+        """A command prefix that runs a command where this engine sees its files."""
         pid = (self.folder / "docker.pid").read_text().strip()
         return [*_as_root(), "nsenter", f"--mount=/proc/{pid}/ns/mnt"]
 
@@ -103,16 +104,16 @@ class PrivateEngine:
         return contextlib.closing(docker.DockerClient(base_url=self.address, timeout=seconds))
 
     def load(self, source: docker.DockerClient, reference: str) -> None:
-        """Copies an image of another engine, with its name."""
+        """Copies an image from another engine, with its name."""
         with self.client(seconds=300) as client:
             client.images.load(source.images.get(reference).save(chunk_size=1 << 20, named=reference))
 
     def stop(self) -> None:
-        """As an administrator would: its containers end with it."""
+        """Stops dockerd as an administrator would; its containers end with it."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """As the kernel would: its containers go on."""
+        """Kills dockerd as the kernel would; its containers keep running."""
         self._end(signal.SIGKILL)
 
     def _end(self, number: int) -> None:
@@ -124,7 +125,10 @@ class PrivateEngine:
         process.wait(_START_SECONDS)
 
     def _end_helper(self) -> None:
-        """The containerd of a dockerd that was killed: it dies with it, but until it is reaped its number looks alive."""
+        """Ends the containerd of a dockerd that was killed.
+
+        It dies with dockerd, but until it is reaped, its process id looks alive.
+        """
         noted = self.folder / "exec/containerd/containerd.pid"
         with contextlib.suppress(OSError, ValueError):
             pid = int(noted.read_text())
@@ -134,14 +138,17 @@ class PrivateEngine:
         subprocess.run([*_as_root(), "rm", "-f", str(noted)], check=False)
 
     def _end_shims(self) -> None:
-        """What held the containers of a dockerd that was killed: they outlive it, and are told by our own namespace."""
+        """Ends the shims that hold the containers of a dockerd that was killed.
+
+        They outlive dockerd and are recognized by the engine's own containerd namespace.
+        """
         for file in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 if f"-namespace\0{self.folder.name}\0".encode() in file.read_bytes():
                     subprocess.run([*_as_root(), "kill", "-9", file.parent.name], check=False)
 
     def remove(self) -> None:
-        """Ends it and what it started, and removes its folders."""
+        """Ends the engine and everything that it started, and removes its folders."""
         with contextlib.suppress(docker.errors.DockerException, OSError), self.client(seconds=20) as client:
             for container in client.containers.list(all=True, ignore_removed=True):
                 with contextlib.suppress(docker.errors.APIError):
@@ -160,13 +167,15 @@ class PrivateEngine:
 def private_engine(
     runtimes: Mapping[str, Mapping[str, object]] | None = None, shows: Mapping[Path, Path] | None = None
 ) -> Iterator[PrivateEngine]:
-    """A started one, removed at the end. Its folder has a short name, as a socket's path may have 107 bytes."""
+    """A started engine, removed at the end.
+
+    Its folder has a short name, because the path of a socket may have at most 107 bytes.
+    """
     if shutil.which("dockerd") is None:
         raise AssertionError("these tests start an engine of their own. Install Docker's daemon, dockerd.")
     folder = Path(tempfile.gettempdir()) / f"gme-{secrets.token_hex(4)}"
-    folder.mkdir(
-        mode=0o700
-    )  # its name is that of a namespace, in which no `_` may stand last or beside another sign
+    # its name is also that of a namespace, in which `_` may be neither last nor next to another sign
+    folder.mkdir(mode=0o700)
     engine = PrivateEngine(folder, runtimes, shows)
     try:
         engine.start()

@@ -1,6 +1,7 @@
-"""The toolbox `python` for tests, in a real server.
+"""The toolbox `python` in a real server.
 
-What needs none of its packages runs in the GDAL image, which every test has; the rest needs `gdal-mcp setup --toolbox python`.
+Tests that need none of its packages use the GDAL image, which every test has; the others need
+`gdal-mcp setup --toolbox python`.
 """
 
 import os
@@ -28,7 +29,7 @@ ROOMY = Limits(memory_bytes=1 << 30, scratch_bytes=32 << 20, wall_seconds=60.0)
 
 
 def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> SandboxTemplate:
-    """The same container as one of `run_python`, in the image of the template."""
+    """The template of a container like that of `run_python`, but in the image of this template."""
     sent = delivered(python_command())
     return replace(
         template, command=sent.command, program=sent.program, limits=limits, environment=environment(limits)
@@ -36,7 +37,7 @@ def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> Sandbo
 
 
 def request(code: str, seconds: float = 50.0, **more: Any) -> dict[str, Any]:
-    """What such a container is asked."""
+    """The request that such a container receives."""
     defaults = {"code": code, "arguments": {}, "named": {}, "written": {}, "inputs": [], "outputs": []}
     bounds = {"seconds": seconds, "preview_pixels": 512, "printed_bytes": 1 << 20, "result_bytes": 1 << 20}
     return {**defaults, **bounds, **more}
@@ -44,7 +45,7 @@ def request(code: str, seconds: float = 50.0, **more: Any) -> dict[str, Any]:
 
 @contextmanager
 def serving(folder: Path, spec: ImageSpec = GDAL_IMAGE, **settings: Any) -> Iterator[App]:
-    """A server with both toolboxes and a workspace with two files; afterwards none of its containers is left."""
+    """A server with both toolboxes and a workspace with two files, which must leave no containers."""
     root = folder / "ws"
     root.mkdir(exist_ok=True)
     for path in (root, *root.parents[:4]):
@@ -68,7 +69,7 @@ def called(app: App, code: str, *, approve: bool = True, **arguments: Any) -> Re
 
 
 def said(app: App, code: str, **arguments: Any) -> Mapping[str, Any]:
-    """What the code gave back. It has to succeed."""
+    """The untrusted part of the code's result. The call must succeed."""
     reply = called(app, code, **arguments)
     assert reply.error is None, reply.result
     texts: Mapping[str, Any] = reply.result["untrusted"]

@@ -5,18 +5,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# of what takes milliseconds here; what takes this long takes minutes with a little more text
+# seconds, for work that takes milliseconds; work that takes this long would take minutes with slightly longer text
 CPU_SECONDS: Final = 4.0
 
 
 class TooLong(AssertionError):
-    """What should take milliseconds took seconds of the processor."""
+    """Work that should take milliseconds took seconds of processor time."""
 
 
 @contextmanager
 def quick(seconds: float = CPU_SECONDS, why: str = "") -> Iterator[None]:
-    """Fails when the block uses that much of the processor. A busy machine makes no difference; regular expressions are
-    interrupted too.
+    """Fails if the block uses more processor time than this.
+
+    A busy machine makes no difference. Regular expressions are interrupted too.
     """
 
     def ring(*_: object) -> None:

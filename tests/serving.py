@@ -1,4 +1,4 @@
-"""A web server of a test's own, by the standard library's, at work while a block lasts."""
+"""A web server for tests that runs while a block is executed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Hands each request to `respond`, and writes no log."""
+    """Passes each request to `respond`, and writes no log."""
 
     protocol_version = "HTTP/1.1"
 
@@ -25,7 +25,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-        """A whole answer, of which HEAD gets no body; a name's `_` stands for `-`."""
+        """Sends a complete response, without its body for HEAD. `_` in the name of a header stands for `-`."""
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key.replace("_", "-"), value)
@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(server: BaseServer) -> Iterator[None]:
-    """Closes it at the end."""
+    """Runs the server in a thread and closes it at the end."""
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     with server:
         thread.start()

@@ -1,6 +1,7 @@
-"""A kernel of the tests' own, Debian's User Mode Linux, for what this machine's kernel lacks or what no test may do to it.
+"""A separate kernel, User Mode Linux, for what the host's kernel lacks or what tests must not do to it.
 
-Its root is this machine's, read-only, with empty folders at /run, /mnt, /var and /tmp. Packages are unpacked into a cache, none is installed.
+Its root is that of the host, read-only, with empty folders at /run, /mnt, /var and /tmp. Packages of Debian are
+unpacked into a cache, and none is installed.
 """
 
 import os
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-OUT = "/mnt/out"  # where a script leaves results
+OUT = "/mnt/out"  # the folder for the results of a script
 _START = """\
 #!/bin/sh
 exec >/dev/console 2>&1
@@ -32,7 +33,7 @@ _END = "\npoweroff -f\n"
 
 
 def tools(name: str, packages: Sequence[str]) -> Path:
-    """Debian's packages, unpacked; fetched once. Every set has user-mode-linux and kmod in it."""
+    """The folder with these Debian packages, unpacked. They are fetched once, with user-mode-linux and kmod."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdal-mcp-tests" / name
     if not folder.is_dir():
         assert shutil.which("apt-get"), "this is tried with User Mode Linux, which needs Debian's packages"
@@ -48,7 +49,7 @@ def tools(name: str, packages: Sequence[str]) -> Path:
 
 
 def outcomes(*files: Path) -> dict[str, str]:
-    """Of files of JUnit: name of a test -> what went wrong, "" when nothing did."""
+    """The failures in JUnit files by the name of the test; "" for a test that passed."""
     return {
         case.attrib["name"]: "".join(wrong.attrib["message"] for wrong in case if wrong.tag != "system-out")
         for file in files
@@ -57,7 +58,7 @@ def outcomes(*files: Path) -> dict[str, str]:
 
 
 def uncovered(*folders: Path) -> str:
-    """Commands that mount these folders of the machine again where an empty /run, /mnt, /var or /tmp covers them."""
+    """Commands that mount these folders of the host again where an empty /run, /mnt, /var or /tmp covers them."""
     covered = [folder for folder in folders if folder.parts[1] in {"run", "mnt", "var", "tmp"}]
     return "\n".join(
         f"mkdir -p {folder}; mount -t hostfs -o ro,{folder} none {folder}"
@@ -75,9 +76,10 @@ def run(
     disk: Path | None = None,
     parameters: Sequence[str] = (),
 ) -> list[Path]:
-    """Runs a script as process 1 that leaves these files in `OUT`. The time limit of the test ends it.
+    """Runs a script as process 1 and returns the files that it leaves in `OUT`.
 
-    `parameters` are further ones of the kernel. `disk` is the image of a file system, which the kernel has as /dev/ubda; what is written to it is dropped at the end.
+    The time limit of the test ends it. `parameters` are additional parameters of the kernel. `disk` is the image of a
+    file system, which the kernel has as /dev/ubda; what is written to it is discarded at the end.
     """
     out, init = folder / "out", folder / "init"
     out.mkdir()
@@ -91,7 +93,7 @@ def run(
         command.append(f"ubd0={folder / 'written'},{disk}")
     command += "rootfstype=hostfs rootflags=/ root=/dev/root ro con=null con0=null,fd:1 quiet".split()
     with (folder / "console").open("w") as console:
-        environment = {**os.environ, "TMPDIR": str(folder)}  # where it keeps its memory
+        environment = {**os.environ, "TMPDIR": str(folder)}  # the folder for its memory
         streams = {"stdin": subprocess.DEVNULL, "stdout": console, "stderr": console}
         subprocess.run(command, check=False, env=environment, **streams)
     paths = [out / name for name in files]

@@ -1,4 +1,4 @@
-"""Waiting for something that happens elsewhere, with a bound."""
+"""Waiting for a condition that other threads or processes fulfil, with a time limit."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def until(happened: Callable[[], object], seconds: float = 120.0) -> None:
-    """Returns as soon as it happened; fails the test when it has not within a bound that nothing comes near."""
+    """Returns as soon as the condition holds; fails the test after a limit far above any real duration."""
     end = time.monotonic() + seconds
     pause = threading.Event()
     while not happened():

@@ -1,4 +1,5 @@
-"""How a call gets its approval: from a grant, its client, the console or a terminal, whichever is first.
+"""The ways in which a call gets its approval: from a grant, its client, the console or a terminal, whichever is
+first.
 
 Invariants:
 * only a decision in the registry, bound to the plan's digest and its principal, approves anything;
@@ -98,7 +99,7 @@ class ApprovalQueue:
         return self.service.granted(plan.principal, plan.tool, workspaces_written(plan.draft), folders)
 
     async def _reserved(self, call: ApprovalRequest) -> Approval:
-        """The reserved approval of this plan. In any case, no question keeps a call that no longer waits."""
+        """The reserved approval of this plan. Afterwards, no question is held by a call that no longer waits."""
         store, holder = self.service.approvals, self._holder(call)
         answer = call.approver.answered()
         row = await run_sync(self._answered, call, *answer) if answer else await run_sync(self._row, call)

@@ -43,7 +43,7 @@ def _user() -> str:
 def approve(settings: Settings, question: str | None, *, answer: bool | None, as_json: bool = False) -> Exit:
     """Answers an open question; asks at the terminal if there is no `answer`. Raises SettingsError.
 
-    Without a question, those that wait for an answer are printed.
+    Without a question, prints the questions that wait for an answer.
     """
     with _service(settings_for_question(settings, question) if question else settings) as service:
         if question is None:

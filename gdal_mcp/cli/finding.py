@@ -17,7 +17,10 @@ _LINKS: Final = "others"
 
 
 def leave_link(settings: Settings) -> None:
-    """Leaves a link by which `approve`, `undo` and `replay` find this state folder. Best effort, since they accept `--state-dir`."""
+    """Leaves a link by which `approve`, `undo` and `replay` find this state folder.
+
+    A failure is ignored, because these commands accept `--state-dir`.
+    """
     usual = usual_folder()
     if settings.state_dir == usual:
         return

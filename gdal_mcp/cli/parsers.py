@@ -144,7 +144,7 @@ def _run(options: argparse.Namespace, settings: Settings) -> Exit:
 
 
 def _end_by_signals() -> None:
-    """SIGINT and SIGTERM interrupt a call: its container is stopped and removed.
+    """Makes SIGINT and SIGTERM interrupt a call, so that its container is stopped and removed.
 
     SIGINT is set too: shells make background commands of scripts ignore it, and asyncio does not change that.
     """

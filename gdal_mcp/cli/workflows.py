@@ -130,7 +130,7 @@ def _recorded_call(app: App, call_id: str) -> RecordedCall:
 
 
 def recorded_call(call: Call) -> RecordedCall:
-    """What a workflow needs to know of a recorded call."""
+    """The facts about a recorded call that a workflow needs."""
     reads = tuple(str(row["path"]) for row in call.inputs if not row.get("companion"))
     writes = tuple(
         str(row["path"])

@@ -73,7 +73,7 @@ class AuditLog:
             return _write(log, head, at, event, Head(at))
 
     def size(self) -> int:
-        """Bytes of the file that records are appended to."""
+        """The bytes of the file to which records are appended."""
         with translate_errors(self.path):
             return self.path.stat().st_size if self.path.exists() else 0
 
@@ -110,7 +110,7 @@ class AuditLog:
 
 
 def segments(path: Path) -> tuple[Path, ...]:
-    """The closed files beside a log, oldest first."""
+    """The closed files of a log, oldest first."""
     there = path.exists()
     return tuple(segment for segment in _segment_names(path) if not (there and segment.samefile(path)))
 
@@ -153,7 +153,7 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
     torn_line = head.torn
     if torn:
         torn_line = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
-        # Noted before anything else: a crash before the record is written must not lose it.
+        # Written first, because a crash before the record is written must not lose it.
         write_head(head_file, Head(head.at, torn_line))
         os.ftruncate(log, os.fstat(log).st_size - len(torn))
     if torn_line is None and at == head.at:
@@ -164,14 +164,14 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
 
 
 def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None:
-    """Accepts a head behind the log, as a crash leaves it; refuses any other that differs."""
+    """Accepts a head that is one record behind the log, as after a crash. Refuses any other head that differs."""
     seq = last.seq if last else 0
     if last is None or seq <= head.seq:
         raise distrusted(f"it ends at record {seq}, but its head says record {head.seq}")
     if (last.seq, last.previous) == (head.seq + 1, head.hash):
         return
     if head.seq == 0:
-        # It is on disk from the first record on, so it was removed, and with it the proof of where the log ended.
+        # The head is on disk from the first record on. So it was removed, and with it the proof of where the log ended.
         raise distrusted("its head is missing or unreadable")
     end, _, missing = walk(log, os.fstat(log).st_size, head, last=base_of(log))
     if missing or end != last.checkpoint:

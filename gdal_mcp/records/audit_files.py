@@ -64,7 +64,7 @@ def open_log(path: Path) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def locked(path: Path, kind: int) -> Iterator[None]:
-    """Holds the log's lock. A reader does without it if there is no lock file, as for a copy of a log."""
+    """Holds the log's lock. A reader needs no lock if there is no lock file, as for a copy of a log."""
     flags = os.O_RDWR | os.O_CREAT if kind == fcntl.LOCK_EX else os.O_RDONLY
     try:
         lock = os.open(path.with_suffix(".lock"), flags | os.O_NOFOLLOW, 0o600)

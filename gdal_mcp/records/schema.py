@@ -138,7 +138,7 @@ class Rows:
         return tuple(rows)
 
     def plain(self, query: str, **values: Any) -> list[dict[str, Any]]:
-        """The rows of the query, as tuples."""
+        """The rows of the query, as dictionaries."""
         with self._lock, translate_errors(self.path):
             return [dict(row) for row in self._db.execute(query, stored(values))]
 

@@ -162,7 +162,7 @@ class RemoteFiles:
 class RemoteReading:
     """Answers the requests of one container. `close` ends pending requests and must always be called."""
 
-    # by the number in the container's paths, such as 1 in /vsihost/1/x.tif
+    # by the source's number in the container's paths, such as 1 in /vsihost/1/x.tif
     sources: Mapping[str, "Future[RemoteFiles]"]
     call: CallBudget
     work: tuple[ThreadPoolExecutor, ...]

@@ -66,9 +66,10 @@ def _dataset(  # noqa: PLR0913 - what sets the programs apart
     kind: Kind = "raster",
     update: bool = False,
 ) -> tuple[str, Output]:
-    """The driver of an output, and the output. The driver is named, or found by the extension, or the default.
+    """The driver of an output, and the output. The driver is the named one, else that of the extension, else the
+    default.
 
-    Raises ArgumentRefused for a format that cannot be written, ToolError for a path that cannot be.
+    Raises ArgumentRefused for a format that cannot be written, ToolError for a path that cannot be written to.
     """
     catalogue = context.catalogue
     by_extension = driver_for(catalogue, path, kind) if path else None
@@ -111,7 +112,7 @@ def _run(
 
 
 class ClassicArguments(Arguments):
-    """Accepts the names of inputs and outputs that other tools use, and the other way round."""
+    """Arguments of a classic utility, which also accept the names that other tools use for inputs and outputs."""
 
     same_names = (
         (*SAME_NAMES[0], "inputs", "src_datasets", "src_vector"),

@@ -1,4 +1,6 @@
-"""Shared by several tools: the context of a draft, types of arguments, and commands with one input and one output."""
+"""Parts that several tools share: the context of a draft, types of arguments, and commands with one input and one
+output.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,7 +96,7 @@ class DraftContext:
     catalogue: Catalogue
     verdict: Callable[[str, Draft], Verdict] = lambda tool, draft: decide(case(draft, tool, ""), Policy())
     principal: str = ""
-    gateway: RemoteGateway | None = None  # to remote data
+    gateway: RemoteGateway | None = None  # reads remote data
 
 
 def gdal_command(
@@ -104,7 +106,8 @@ def gdal_command(
     context: DraftContext,
     ends: tuple[Source, Output],
 ) -> Draft:
-    """`gdal PATH` from an input to an output, with arguments and further words that one of these algorithms accepts.
+    """The draft of `gdal PATH` with one input and one output, and with arguments and further words that one of these
+    algorithms accepts.
 
     Both paths are positional and absolute: the shortcut commands do not report why a dataset could not be opened when
     it is given as --input. Raises ToolError, ArgumentRefused.

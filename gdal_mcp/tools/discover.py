@@ -95,7 +95,7 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
         query, box = find_city(query)
     extra = {"query": query, "limit": arguments.limit, "bbox": box}
     if arguments.input is None:
-        # from the image's PROJ database, which is as trusted as the image
+        # the answer comes from the image's PROJ database, which is as trusted as the image
         return Draft(
             Command("find_crs", (), extra=extra),
             (),
@@ -117,7 +117,10 @@ def _matches_answer(answer: CallAnswer) -> dict[str, Any]:
 
 
 def _matches_near_dataset(answer: CallAnswer) -> dict[str, Any]:
-    """The container has opened a dataset, so only its codes and numbers are facts; its texts go under `untrusted`."""
+    """The matches for a dataset. Only codes and numbers are facts, because the container has opened the dataset.
+
+    All texts go under `untrusted`.
+    """
     rows = [row for row in _matches_answer(answer)["matches"] if isinstance(row, dict)]
     texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]
     return {"matches": [valid_parts(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}

@@ -20,7 +20,7 @@ class InfoArguments(DatasetArguments):
 
 def _draft(arguments: InfoArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.path)
-    # positional: with --input= the shortcut does not report why a dataset could not be opened; the path is absolute
+    # The path is positional and absolute: with --input= the shortcut does not report why a dataset could not be opened.
     printed = "text" if arguments.format == "text" else "json"
     return Draft(
         Command("gdal", ("info", f"--output-format={printed}", source.name)),

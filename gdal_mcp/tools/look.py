@@ -60,7 +60,10 @@ class ListArguments(Arguments):
 
 
 def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateResult:
-    """The host lists without following links; GDAL then identifies the format of each file without opening it fully."""
+    """Drafts a listing.
+
+    The host lists without following links; GDAL then identifies the format of each file without opening it fully.
+    """
     if arguments.result is not None:
         return ImmediateResult({"result": _stored_result(arguments.result, context)})
     folder = context.paths.folder(arguments.path)

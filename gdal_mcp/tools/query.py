@@ -69,7 +69,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     outputs: tuple[Output, ...] = ()
     sql_arguments = {"sql": (sql,), "dialect": ("SQLITE",)}
     if any(source.name.lower().endswith((".csv", ".tsv")) for source in sources):
-        # the names under which the container opens them
+        # these are the names under which the container opens the files
         sql_arguments["open-option"] = ("AUTODETECT_TYPE=YES",)
     if isinstance(arguments, QueryToFileArguments):
         form = _form(arguments.output, arguments.output_format, context)
@@ -131,7 +131,9 @@ def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
 
 
 def _form(output: str, named: str | None, context: DraftContext) -> str:
-    """Returns `json`, `jsonl`, `object`, or the driver of output_format or of the extension. Raises ArgumentRefused."""
+    """The form of the result: `json`, `jsonl`, `object`, or the driver of output_format or of the extension. Raises
+    ArgumentRefused.
+    """
     if named:
         low = named.lower()
         return _RECORDS[low] if low in _RECORDS else output_format(context.catalogue, named, "vector")

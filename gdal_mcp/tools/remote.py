@@ -82,14 +82,14 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
 
 
 def _gateway(context: DraftContext) -> RemoteGateway:
-    """Raises ToolError if this server reads no remote data."""
+    """The access to remote data. Raises ToolError if this server reads none."""
     if context.gateway is None:
         raise denied("nothing remote is read here")
     return context.gateway
 
 
 def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]:
-    """Only addresses that were parsed and are allowed, in their canonical spelling."""
+    """Suggests calls for addresses, which were parsed and are allowed, in their canonical spelling."""
     known = list(dict.fromkeys(str(address) for address in addresses if address is not None))[:_NEXT]
     rows = [{"tool": "info", "reason": reason, "arguments": {"path": text}} for text in known]
     return {"next": rows} if rows else {}
@@ -123,7 +123,10 @@ class FetchArguments(Arguments):
 
 
 def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
-    """The container copies the file, and opens it as a dataset before it is published, as with every output."""
+    """Drafts a copy of remote data.
+
+    The container copies the file, and opens it as a dataset before it is published, as with every output.
+    """
     if not is_address(arguments.url):
         advice = "Write it as https://host/file; files of a workspace are copied with dataset copy."
         raise ArgumentRefused("url is no address of remote data.", advice)

@@ -103,7 +103,7 @@ def direct_tool(catalogue: Catalogue, path: str) -> Tool:
 
 
 def algorithm_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], description: str) -> Tool:
-    """The same tool with a few arguments in its schema and all others, by name, in one object `options`.
+    """The tool of an algorithm with a few arguments in its schema and all others, by name, in one object `options`.
 
     `shown` has the description of each of the few; "" leaves it without one.
     """

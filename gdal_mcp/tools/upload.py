@@ -20,7 +20,7 @@ class UploadArguments(Arguments):
 
 
 def _draft(arguments: UploadArguments, context: DraftContext) -> Draft:
-    """The words of the command show what is approved; the program only needs the name."""
+    """Drafts the check of an upload. The command's words show what is approved; the program only needs the name."""
     refuse_other_name(PurePosixPath(arguments.path).name)
     output = context.paths.output(arguments.path, inputs=(), overwrite=arguments.overwrite)
     if output.target.is_folder:

@@ -44,7 +44,7 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     look = context.preflight.description(draft)
     if look is None or draft.work.algorithm in FILE_OPERATIONS:
         return ImmediateResult(_answer(tool.name, draft, context))
-    # nobody is asked to approve a validation; then it uses what is already known
+    # nobody is asked to approve a validation, so without permission it uses only known facts
     if not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow):
         unknown = [f"the content of {label(located)}" for located in look.looked_at]
         return ImmediateResult({**_answer(tool.name, draft, context), "unknown": unknown})

@@ -64,7 +64,7 @@ def create_spec(
         **({"oci_runtime": template.runtime} if template.runtime else {}),
         **_isolation(template, seccomp_file),
         "manage_password": False,  # Podman adds no passwd entry for the user
-        "use_image_hosts": True,  # so that the host's hosts file and resolv.conf are not used
+        "use_image_hosts": True,  # Podman then does not use the host's hosts file and resolv.conf
         "use_image_resolve_conf": True,
         "mounts": _request_mounts(template),
         **_limits(template.limits, most_processes),

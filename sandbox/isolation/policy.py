@@ -1,8 +1,6 @@
-"""What every container may and may not use, on every engine. Pure.
+"""The resources that every container may and may not use, on every engine. Pure.
 
-`sandbox.engines` translates this policy for each engine and compares the created containers with it.
-
-Invariants:
+`sandbox.engines` translates this policy for each engine and compares the created containers with it. Invariants:
 * A container has no capability, network or device, and no environment variables except the template's. Only the
   scratch space and the mounts that the template makes writable can be written.
 * What an image declares (command, environment, volumes, user, health check) is overridden or refused.

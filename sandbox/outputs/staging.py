@@ -48,8 +48,8 @@ class StagingArea:
     """The staging and undo store of one writable workspace. Safe for several threads and processes.
 
     Publishing renames files within the workspace's own file system, on this machine or in a volume that several
-    machines mount. `run_in_background` runs work that a published call does not wait for, in any thread. `source`
-    maps a folder to its mount source.
+    machines mount. `run_in_background` runs work in any thread that a published call does not wait for. `source` maps
+    a folder to its mount source.
     """
 
     workspace: Workspace

@@ -78,8 +78,8 @@ class PublishedFile:
     located: WorkspacePath
     size: int  # bytes
     sha256: str
-    parts: tuple[Part, ...] = ()  # of a folder
-    listing: str = ""  # of a folder: detects later changes
+    parts: tuple[Part, ...] = ()  # only of a folder
+    listing: str = ""  # only of a folder: detects later changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Retention:
     """The limits of the undo store of one workspace. The newest call is kept whatever its size, unless `calls` is 0."""
 
     calls: int = 50
-    bytes: int = 20 << 30  # on disk, of what was replaced, removed or moved out by an undo
+    bytes: int = 20 << 30  # bytes on disk of what was replaced, removed or moved out by an undo
 
 
 def undo(layout: StagingLayout, call_id: str) -> UndoResult:

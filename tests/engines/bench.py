@@ -39,7 +39,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "
 IN_WORKSPACE = "the input"  # the contents of `input.txt`
 
 
-# programs that containers run beside the probe; they print their findings as JSON
+# programs that containers run in addition to the probe; they print their findings as JSON
 
 # uses memory that RLIMIT_DATA does not count, so that only the container's own limit can end it
 TAKE_MEMORY = """
@@ -193,15 +193,15 @@ class Bench:
         self.staging.mkdir()
         (self.workspace / "input.txt").write_text(IN_WORKSPACE, encoding="utf-8")
         (self.workspace / "covered/others.txt").write_text("of another call", encoding="utf-8")
-        for one in (self.workspace, self.staging):
-            one.chmod(0o777)  # the mount decides who may write, not the folder
+        for folder in (self.workspace, self.staging):
+            folder.chmod(0o777)  # the mount decides who may write, not the folder
             if os.geteuid() == 0:
-                os.chown(one, *self.user)
+                os.chown(folder, *self.user)
 
     def template(self, program: str, *arguments: str, **changes: Any) -> SandboxTemplate:
         """The template of a Python program with the workspace, a covered folder in it, and a folder to write to."""
         place = PurePosixPath(self.workspace)
-        made = SandboxTemplate(
+        sandbox_template = SandboxTemplate(
             image=self.image,
             command=("python3", "-I", "-c", program, *arguments),
             user=self.user,
@@ -214,7 +214,7 @@ class Bench:
             environment=ENVIRONMENT,
             runtime=self.runtime,
         )
-        return replace(made, **changes)
+        return replace(sandbox_template, **changes)
 
     def program(self, program: str, *arguments: str) -> SandboxTemplate:
         """Like `template`, with the program sent by stdin (`template.program`) and the limits that the engine leaves
@@ -260,8 +260,8 @@ class Bench:
             with self.started(container) as wire:
                 if stdin:
                     wire.send(stdin, PATIENCE)
-                heard = hear(wire)
-            return Ran(container.wait(PATIENCE), bytes(heard[STDOUT]), bytes(heard[STDERR]))
+                output = hear(wire)
+            return Ran(container.wait(PATIENCE), bytes(output[STDOUT]), bytes(output[STDERR]))
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -270,7 +270,7 @@ class Bench:
         The worker gets its job whether or not the container would be accepted, so that an engine that isolates
         nothing fails each check separately.
         """
-        asked = {
+        job = {
             **full_job(self.engine.info().architecture),
             "workspace": {
                 "text": str(self.workspace / "input.txt"),
@@ -283,7 +283,7 @@ class Bench:
         sent = delivered(worker_command(look))
         template = replace(self.template(""), command=sent.command, program=sent.program)
         template = with_rlimits(template, self.engine.info().rlimits)
-        ran = self.run_as(template, template.program + encode_job(asked, PATIENCE))
+        ran = self.run_as(template, template.program + encode_job(job, PATIENCE))
         try:
             frames = list(FrameReader().feed(ran.stdout))
         except ProtocolBreach as breach:
@@ -304,27 +304,29 @@ class Bench:
         with it).
         """
         for name in names:
-            found = [row for row in self.rows if name in (row.name, row.name.partition(" ")[0])]
-            assert found, f"nothing was found out about: {name}"
-            assert all(row.ok for row in found), failure_summary(found)
+            rows = [row for row in self.rows if name in (row.name, row.name.partition(" ")[0])]
+            assert rows, f"nothing was found out about: {name}"
+            assert all(row.ok for row in rows), failure_summary(rows)
 
     def ours(self) -> dict[str, dict[str, str]]:
         """The labels of this bench's containers that the engine knows."""
-        found = {one.container: dict(one.labels) for one in self.engine.leftovers()}
-        return {container: labels for container, labels in found.items() if labels.get(OWNER) == self.owner}
+        containers = {leftover.container: dict(leftover.labels) for leftover in self.engine.leftovers()}
+        return {
+            container: labels for container, labels in containers.items() if labels.get(OWNER) == self.owner
+        }
 
 
 def hear(wire: AttachedStreams, *, until: bytes = b"") -> dict[int, bytearray]:
     """The output on both streams, to their end or until stdout contains `until`."""
-    heard = {STDOUT: bytearray(), STDERR: bytearray()}
+    output = {STDOUT: bytearray(), STDERR: bytearray()}
     end = time.monotonic() + PATIENCE
     while (left := end - time.monotonic()) > 0:
         readable([wire], left)
         pieces = wire.receive()
         if pieces is None:
-            return heard
+            return output
         for stream, data in pieces:
-            heard[stream] += data
-        if until and until in heard[STDOUT]:
-            return heard
-    raise AssertionError(f"the streams did not end within {PATIENCE:.0f} s; heard {dict(heard)}")
+            output[stream] += data
+        if until and until in output[STDOUT]:
+            return output
+    raise AssertionError(f"the streams did not end within {PATIENCE:.0f} s; heard {dict(output)}")

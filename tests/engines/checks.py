@@ -45,14 +45,14 @@ def conforms(bench: Bench, subtests: pytest.Subtests, exemptions: tuple[Exemptio
     """Requires that every check holds, or fails as its exemption says; checks that vary are omitted, because they
     prove nothing.
     """
-    excused = {one.check: one for one in exemptions}
+    excused = {exemption.check: exemption for exemption in exemptions}
     assert excused.keys() <= CHECKS.keys()
     for name, check in CHECKS.items():
         with subtests.test(check=name):
-            one = excused.get(name)
-            if one is None:
+            exemption = excused.get(name)
+            if exemption is None:
                 check(bench)
-            elif not one.varies:
+            elif not exemption.varies:
                 with pytest.raises(FAILURES):
                     check(bench)
 
@@ -128,9 +128,9 @@ def _(bench: Bench) -> None:
     """A missing image raises ImageMissing and is never fetched"""
     with (
         pytest.raises(ImageMissing),
-        bench.created(bench.template(programs.SPEAK, "0", image=ABSENT_IMAGE)) as one,
+        bench.created(bench.template(programs.SPEAK, "0", image=ABSENT_IMAGE)) as container,
     ):
-        one.start()
+        container.start()
     assert not bench.ours(), "a container is left"
 
 
@@ -150,16 +150,19 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """It reports the labels of existing containers only"""
     with bench.created(bench.template(programs.SPEAK, "0")) as container:
-        assert {one: told[OWNER] for one, told in bench.ours().items()} == {container.id: bench.owner}
+        assert {name: labels[OWNER] for name, labels in bench.ours().items()} == {container.id: bench.owner}
     assert not bench.ours(), "a removed container is still told"
 
 
 @check("start.program-missing")
 def _(bench: Bench) -> None:
     """A missing program never counts as a success"""
-    with suppress(SandboxError), bench.created(bench.template("", command=("/no/such/program",))) as one:
-        one.start().close()
-        state = one.wait(PATIENCE)
+    with (
+        suppress(SandboxError),
+        bench.created(bench.template("", command=("/no/such/program",))) as container,
+    ):
+        container.start().close()
+        state = container.wait(PATIENCE)
         assert not state.running
         assert state.exit_code > 0
     assert not bench.ours(), "a container is left"
@@ -209,9 +212,13 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """Two containers share no input or output"""
     speaking = bench.template(programs.SPEAK, "0")
-    with bench.waiting() as (_, one), bench.created(speaking) as second, bench.started(second) as two:
-        assert hear(two) == {STDOUT: b"out", STDERR: b"err"}
-        assert not readable([one], 0), "the other one's end or words were heard"
+    with (
+        bench.waiting() as (_, waiting_wire),
+        bench.created(speaking) as second,
+        bench.started(second) as wire,
+    ):
+        assert hear(wire) == {STDOUT: b"out", STDERR: b"err"}
+        assert not readable([waiting_wire], 0), "the other one's end or words were heard"
 
 
 @check("end.exit-code")
@@ -274,7 +281,7 @@ def _(bench: Bench) -> None:
     """Several threads may remove a container at once"""
     with bench.created(bench.template(programs.WAIT_FOR_THE_END)) as container:
         with closing(container.start()), ThreadPoolExecutor(4) as threads:
-            list(threads.map(lambda one: one.remove(), [container] * 4))  # raises what a removal raised
+            list(threads.map(lambda box: box.remove(), [container] * 4))  # raises what a removal raised
         assert container.state() is None
 
 
@@ -314,20 +321,20 @@ for row in ROWS:
 def _(bench: Bench) -> None:
     """A read-only mount is read and not changed"""
     bench.holds(f"mount {bench.workspace}")
-    seen = bench.evidence.look["workspace"]
-    assert seen["text"] == IN_WORKSPACE
-    assert "SUCCEEDED" not in seen["changes"].values()
+    workspace = bench.evidence.look["workspace"]
+    assert workspace["text"] == IN_WORKSPACE
+    assert "SUCCEEDED" not in workspace["changes"].values()
     assert (bench.workspace / "input.txt").read_text(encoding="utf-8") == IN_WORKSPACE
-    assert {one.name for one in bench.workspace.iterdir()} == {"covered", "input.txt"}
+    assert {path.name for path in bench.workspace.iterdir()} == {"covered", "input.txt"}
 
 
 @check("mount.writable")
 def _(bench: Bench) -> None:
     """Files that it writes are on the host and belong to its user"""
     assert bench.evidence.look["workspace"]["output"] == "SUCCEEDED"
-    made = bench.staging / "made.txt"
-    assert made.read_text(encoding="utf-8") == "made inside"
-    assert (made.stat().st_uid, made.stat().st_gid) == bench.user
+    output = bench.staging / "made.txt"
+    assert output.read_text(encoding="utf-8") == "made inside"
+    assert (output.stat().st_uid, output.stat().st_gid) == bench.user
 
 
 @check("mask")
@@ -362,8 +369,8 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """An allocation fails with a message before memory is used up"""
     # allocated through the loader, which sets the limit if the engine does not
-    asked = bench.program(programs.ASK_MEMORY, str(bench.limits.memory_bytes))
-    assert bench.run_as(asked, asked.program).answer == "refused"
+    template = bench.program(programs.ASK_MEMORY, str(bench.limits.memory_bytes))
+    assert bench.run_as(template, template.program).answer == "refused"
 
 
 @check("limit.memory")

@@ -1,7 +1,7 @@
-"""A user's own Podman or Docker on a kernel of the tests' own, where control groups of version 2 are delegated to that user.
+"""A user's own Podman or Docker on a separate kernel, where control groups of version 2 are delegated to that user.
 
-The tree of control groups is as systemd makes it for a login, with a group of the user in each place of a `user@.service`. In two of them
-the user's own systemd runs, as after a login.
+The tree of control groups is as systemd makes it for a login, with a group of the user in each place of a
+`user@.service`. In two of them the user's own systemd runs, as after a login.
 """
 
 import compileall
@@ -24,7 +24,7 @@ from tests.engines.test_rootless import opened
 from tests.engines.user_disk import BECOME, ENVIRONMENT, PLACE, USER
 
 ROOT = Path(__file__).parents[2]
-# `session NAME MANAGER`: runs /run/work-NAME beside the engine, in a control group that is the user's
+# `session NAME MANAGER`: runs /run/work-NAME next to the engine, in a control group that is the user's
 _SCRIPT = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys
@@ -114,7 +114,7 @@ class UserEngine:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the commands wrote, below `folder`, and the errors of the tests that ran there, by name."""
+    """The results of a run: the files that the commands wrote below `folder`, and the errors of the tests, by name."""
 
     folder: Path
     tests: dict[str, str]
@@ -128,7 +128,7 @@ class Outcome:
     def refusal(self, name: str) -> str:
         """The error of a doctor that is not ready. No call may run then."""
         assert not self.report(name)["ok"]
-        (failed,) = (one for one in self.report(name)["rows"] if one["state"] == "failed")
+        (failed,) = (row for row in self.report(name)["rows"] if row["state"] == "failed")
         return str(failed["found"])
 
 
@@ -138,7 +138,8 @@ def run(engine: UserEngine, client: docker.DockerClient, image: Image, folder: P
             f"{engine.kind} with delegated control groups",
             "it needs a kernel of its own, which root starts on Debian",
         )
-    for part in ("gdal_mcp", "sandbox", "tests"):  # which takes an emulated processor minutes
+    # compiled beforehand, which takes an emulated processor minutes
+    for part in ("gdal_mcp", "sandbox", "tests"):
         compileall.compile_dir(ROOT / part, quiet=1)
     script = _SCRIPT.format(
         kind=engine.kind, address=engine.address, socket=engine.socket, start=engine.start,
@@ -152,7 +153,9 @@ def run(engine: UserEngine, client: docker.DockerClient, image: Image, folder: P
 
 
 def all_limits_are_in_force(outcome: Outcome, name: str, subtests: pytest.Subtests) -> None:
-    """Of the user to whom everything is delegated: the suite, doctor, an escape and a call that writes."""
+    """Asserts that the suite, the doctor, an escape and a call that writes succeed for the user with delegated
+    groups.
+    """
     assert outcome.tests
     for test, wrong in outcome.tests.items():
         with subtests.test(test):

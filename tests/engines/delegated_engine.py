@@ -1,4 +1,4 @@
-"""What runs as an ordinary user on a kernel of the tests' own; `delegated.py` starts it."""
+"""Tests that run as an ordinary user on a separate kernel; `delegated.py` starts them."""
 
 import os
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ bench_module.PATIENCE = 300.0
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     client = docker.DockerClient(base_url=SOCKET, timeout=300)
-    (image,) = (one for one in client.images.list() if not str(one.tags).startswith(IMAGE))
-    with bench_on(KIND(client), image.id, lambda: unanswered(KIND), limits=THEIR_LIMITS) as made:
-        yield made
+    (image,) = (image for image in client.images.list() if not str(image.tags).startswith(IMAGE))
+    with bench_on(KIND(client), image.id, lambda: unanswered(KIND), limits=THEIR_LIMITS) as new_bench:
+        yield new_bench
     client.close()
 
 

@@ -55,10 +55,10 @@ def weaken_docker(monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
     """Makes Docker's engine apply `change(body, host)` to each request and hide the change from inspection."""
     real = docker_module.create_body
 
-    def body(*given: Any) -> dict[str, Any]:
-        made = real(*given)
-        change(made, made["HostConfig"])
-        return made
+    def body(*arguments: Any) -> dict[str, Any]:
+        request = real(*arguments)
+        change(request, request["HostConfig"])
+        return request
 
     monkeypatch.setattr(docker_module, "create_body", body)
     monkeypatch.setattr(docker_module, "differences", lambda _asked, _found, **_: ())
@@ -118,8 +118,8 @@ class PodmanService:
         """
         for name in ("home", "run"):
             (self.folder / name).mkdir(mode=0o700)
-        for one in (self.folder, self.folder / "home", self.folder / "run"):
-            os.chown(one, self._user, self._user)
+        for folder in (self.folder, self.folder / "home", self.folder / "run"):
+            os.chown(folder, self._user, self._user)
         ids = self.folder / "ids"
         ids.write_text(f"{pwd.getpwuid(self._user).pw_name}:300000:65536\n")
         script = 'mount --bind $0 /etc/subuid && mount --bind $0 /etc/subgid && exec "$@"'

@@ -91,7 +91,7 @@ class MemoryImages:
 
     def names(self, *repositories: str) -> tuple[str, ...]:
         self.answer()
-        return tuple(one for one in sorted(self.known or ()) if one.startswith(repositories))
+        return tuple(name for name in sorted(self.known or ()) if name.startswith(repositories))
 
     def check(self, image: str) -> None:
         """There are no files."""
@@ -199,7 +199,7 @@ class MemoryEngine:
         self.before("create", template)
         if self.images.find(template.image) is None:
             raise ImageMissing(f"image {template.image} is not in this engine.")
-        if absent := [one.host_path for one in template.mounts if not Path(one.host_path).exists()]:
+        if absent := [mount.host_path for mount in template.mounts if not Path(mount.host_path).exists()]:
             raise EngineUnavailable(f"there is no {absent[0]} to mount.")
         with self._lock:
             box = Box(f"box-{next(self.numbers)}", template, labels)
@@ -222,7 +222,7 @@ class MemoryEngine:
     def leftovers(self) -> tuple[Leftover, ...]:
         self.answer()
         with self._lock:
-            return tuple(Leftover(one.name, one.labels) for one in self.boxes.values() if OWNER in one.labels)
+            return tuple(Leftover(box.name, box.labels) for box in self.boxes.values() if OWNER in box.labels)
 
     def close(self) -> None:
         """Does nothing: the engine holds only its containers."""

@@ -52,12 +52,12 @@ test_oci.MOMENTS, test_oci.SERVERS = 6, 3
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    stored = [json.loads(one.read_bytes()) for one in (FOLDER / "images").glob("*/image.json")]
-    (about,) = [one for one in stored if not one["names"][0].startswith(IMAGE)]
+    stored = [json.loads(path.read_bytes()) for path in (FOLDER / "images").glob("*/image.json")]
+    (about,) = [description for description in stored if not description["names"][0].startswith(IMAGE)]
     engine = OciEngine(FOLDER).prepared()
     gone = OciEngine(Path("/nonexistent/engine"))
-    with bench_on(engine, about["id"], lambda: gone, "crun", SMALL) as made:
-        yield made
+    with bench_on(engine, about["id"], lambda: gone, "crun", SMALL) as new_bench:
+        yield new_bench
     engine.close()
 
 
@@ -67,8 +67,8 @@ def test_processor_time_is_throttled(bench: Bench) -> None:
         container.start()
         container.wait(300.0)
         (group,) = groups_of(container.id)
-        told = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
-        assert int(told["nr_throttled"]) > 0
+        statistics = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+        assert int(statistics["nr_throttled"]) > 0
 
 
 def test_it_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
@@ -93,15 +93,15 @@ def test_a_client_is_served(tmp_path: Path) -> None:
         def called(tool: str, **arguments: Any) -> t.CallToolResult:
             return talk.start(tool, **arguments).result(bench_module.PATIENCE)
 
-        made = called("convert", input="hill.asc", output="hill.tif")
-        assert not made.is_error, made.structured_content
+        result = called("convert", input="hill.asc", output="hill.tif")
+        assert not result.is_error, result.structured_content
         assert len(person.asked) == 1
-        assert talk.record(made.structured_content)["receipt"]["engine"].startswith("crun")
+        assert talk.record(result.structured_content)["receipt"]["engine"].startswith("crun")
         assert place.path("hill.tif").stat().st_uid == os.geteuid() != 0
         assert called("info", path="hill.tif").structured_content["size"] == [2, 2]
         counted = called("query", inputs=["towns.csv"], sql="SELECT count(*) AS n FROM towns")
         assert counted.structured_content["untrusted"]["report"]["rows"] == [{"n": 2}]
-        (picture,) = (one for one in called("preview", path="hill.tif").content if one.type == "image")
+        (picture,) = (block for block in called("preview", path="hill.tif").content if block.type == "image")
         assert base64.b64decode(picture.data).startswith(b"\x89PNG")
         refused = called("info", path=str(outside)).structured_content
         assert refused["error"]["code"] == "PATH_NOT_ALLOWED"

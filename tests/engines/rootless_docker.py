@@ -50,9 +50,9 @@ def rootless_docker(user: int) -> Iterator[RootlessDocker]:
     missing = [name for name in NEEDED if shutil.which(name) is None]
     assert not missing, f"{', '.join(missing)} is not here. `make engines` installs it where it may."
     folder = Path(tempfile.mkdtemp(prefix="gme-rl-"))
-    for one in ("", "home", "run", "data"):
-        (folder / one).mkdir(mode=0o755, exist_ok=True)
-        os.chown(folder / one, user, user)
+    for subfolder in ("", "home", "run", "data"):
+        (folder / subfolder).mkdir(mode=0o755, exist_ok=True)
+        os.chown(folder / subfolder, user, user)
     folder.chmod(0o755)
     (folder / "ids").write_text(f"{pwd.getpwuid(user).pw_name}:300000:65536\n")
     engine = RootlessDocker(folder, user)

@@ -41,9 +41,9 @@ def bench(client: docker.DockerClient, image: Image) -> Iterator[Bench]:
         private.load(client, image.reference)
         with (
             private.client() as own,
-            bench_on(DockerEngine(own), image.id, unanswered, "runsc", ROOMY) as made,
+            bench_on(DockerEngine(own), image.id, unanswered, "runsc", ROOMY) as new_bench,
         ):
-            yield made
+            yield new_bench
 
 
 def test_gvisor_is_as_it_is_told_to_be(bench: Bench, subtests: pytest.Subtests) -> None:

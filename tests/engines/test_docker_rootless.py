@@ -36,11 +36,11 @@ _READS = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"
 
 @pytest.fixture(scope="module")
 def rootless(client: docker.DockerClient, image: Image) -> Iterator[RootlessDocker]:
-    with rootless_docker(USER) as made:
+    with rootless_docker(USER) as engine:
         archive = client.images.get(image.reference).save(chunk_size=1 << 20, named=image.reference)
-        with contextlib.closing(docker.DockerClient(base_url=made.address, timeout=300)) as its:
+        with contextlib.closing(docker.DockerClient(base_url=engine.address, timeout=300)) as its:
             its.images.load(archive)
-        yield made
+        yield engine
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def bench(rootless: RootlessDocker, image: Image) -> Iterator[Bench]:
         contextlib.closing(
             DockerEngine(docker.DockerClient(base_url=rootless.address, timeout=60))
         ) as engine,
-        bench_on(engine, image.id, unanswered, user=(USER, USER)) as made,
+        bench_on(engine, image.id, unanswered, user=(USER, USER)) as new_bench,
     ):
-        made.staging.chmod(0o700)
-        yield made
+        new_bench.staging.chmod(0o700)
+        yield new_bench
 
 
 def test_engine_without_limits_creates_nothing_and_says_why(bench: Bench) -> None:
@@ -82,9 +82,9 @@ def test_doctor_of_its_user_explains_why_nothing_runs(rootless: RootlessDocker, 
     with contextlib.closing(DockerEngine(docker.DockerClient(base_url=rootless.address))) as engine:
         unlimited = bool(engine.info().limits_missing)
     with tempfile.TemporaryDirectory(prefix="gme-home-") as name:
-        for one in ("", "ws"):
-            (Path(name) / one).mkdir(exist_ok=True)
-            os.chown(Path(name) / one, USER, USER)
+        for folder in ("", "ws"):
+            (Path(name) / folder).mkdir(exist_ok=True)
+            os.chown(Path(name) / folder, USER, USER)
         become = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *_READS)
         words = ("doctor", "--json", "--engine", rootless.address, "--image", image.reference)
         done = subprocess.run(
@@ -97,5 +97,5 @@ def test_doctor_of_its_user_explains_why_nothing_runs(rootless: RootlessDocker, 
     if not unlimited:
         assert wrong == []
         return
-    (found,) = (one for one in wrong if one.startswith("IsolationRefused"))
-    assert all(word in found for word in ("memory", "cpu", "pids", "version 1"))
+    (refusal,) = (message for message in wrong if message.startswith("IsolationRefused"))
+    assert all(word in refusal for word in ("memory", "cpu", "pids", "version 1"))

@@ -73,22 +73,22 @@ def test_the_runtime_that_starts_a_container_is_chosen(layout: str, tmp_path: Pa
     if os.geteuid() != 0 or platform.machine() != "x86_64":
         not_tried("hosts", "they need kernels of their own, which root starts on Debian")
     mounts = LAYOUTS[layout].replace("{left}", "blkio")
-    told = {"root": ROOT, "python": sys.executable, "out": uml.OUT, "program": PROGRAM}
-    script = SCRIPT.format(layout=mounts, **told)
+    fields = {"root": ROOT, "python": sys.executable, "out": uml.OUT, "program": PROGRAM}
+    script = SCRIPT.format(layout=mounts, **fields)
     uml.run(tmp_path, uml.tools("uml-1", ()), ["fs/overlayfs/overlay"], script, ["found"], memory="1000M")
-    found = json.loads((tmp_path / "out/found").read_text())
-    assert found["trials"]["runc"] == ""
-    assert found["chosen"] == ("crun" if found["trials"]["crun"] == "" else "runc")
-    assert (found["trials"]["crun"] == "") is (layout != "hybrid, one controller left")
-    assert ("crun" in str(found["passed over"])) is (found["chosen"] == "runc")
+    result = json.loads((tmp_path / "out/found").read_text())
+    assert result["trials"]["runc"] == ""
+    assert result["chosen"] == ("crun" if result["trials"]["crun"] == "" else "runc")
+    assert (result["trials"]["crun"] == "") is (layout != "hybrid, one controller left")
+    assert ("crun" in str(result["passed over"])) is (result["chosen"] == "runc")
 
 
 @pytest.mark.timeout(900)
 def test_a_user_with_delegated_control_groups_gets_crun(tmp_path: Path) -> None:
     if os.geteuid() != 0 or platform.machine() != "x86_64":
         not_tried("hosts", "they need kernels of their own, which root starts on Debian")
-    told = {"root": ROOT, "python": sys.executable, "out": uml.OUT, "program": PROGRAM, "user": USER}
-    script = DELEGATED.format(opened=opened(Path(sys.base_prefix), ROOT), **told)
+    fields = {"root": ROOT, "python": sys.executable, "out": uml.OUT, "program": PROGRAM, "user": USER}
+    script = DELEGATED.format(opened=opened(Path(sys.base_prefix), ROOT), **fields)
     uml.run(tmp_path, uml.tools("uml-1", ()), ["fs/overlayfs/overlay"], script, ["found"], memory="1000M")
-    found = json.loads((tmp_path / "out/found").read_text() or (tmp_path / "out/error").read_text())
-    assert found == {"trials": {"crun": ""}, "chosen": "crun", "passed over": []}
+    result = json.loads((tmp_path / "out/found").read_text() or (tmp_path / "out/error").read_text())
+    assert result == {"trials": {"crun": ""}, "chosen": "crun", "passed over": []}

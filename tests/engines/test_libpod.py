@@ -34,8 +34,8 @@ def own_mount(place: str, kind: str, *options: str, source: str = "none") -> dic
 
 def truthful() -> tuple[dict[str, Any], dict[str, Any]]:
     """The configuration and the description of a container that match the request."""
-    asked = spec()
-    mounts = copy.deepcopy(asked["mounts"])
+    request = spec()
+    mounts = copy.deepcopy(request["mounts"])
     mounts += [own_mount("/proc", "proc"), own_mount("/dev", "tmpfs"), own_mount("/sys", "sysfs", "ro")]
     mounts += [own_mount("/run/.containerenv", "bind", "ro", source=f"{OWN}/.containerenv")]
     runtime = {
@@ -48,16 +48,16 @@ def truthful() -> tuple[dict[str, Any], dict[str, Any]]:
             "cwd": "/tmp",
             "capabilities": {},
             "noNewPrivileges": True,
-            "rlimits": [{**row, "type": f"RLIMIT_{row['type'].upper()}"} for row in asked["r_limits"]],
+            "rlimits": [{**row, "type": f"RLIMIT_{row['type'].upper()}"} for row in request["r_limits"]],
         },
         "mounts": mounts,
         "linux": {
             "resources": {
-                **copy.deepcopy(asked["resource_limits"]),
+                **copy.deepcopy(request["resource_limits"]),
                 "devices": [{"allow": False, "access": "rwm"}],
             },
             "namespaces": [{"type": name} for name in ("pid", "network", "ipc", "uts", "mount", "cgroup")],
-            "maskedPaths": ["/proc/acpi", *asked["mask"]],
+            "maskedPaths": ["/proc/acpi", *request["mask"]],
             "readonlyPaths": list(READ_ONLY),
             "sysctl": {"net.ipv4.ping_group_range": "0 0"},
             "seccomp": json.loads(RULES),
@@ -73,7 +73,7 @@ def truthful() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def found(runtime: dict[str, Any], inspected: dict[str, Any]) -> list[str]:
-    return [one.name for one in differences(PLAIN, RULES, runtime, inspected)]
+    return [difference.name for difference in differences(PLAIN, RULES, runtime, inspected)]
 
 
 def test_what_is_as_asked_passes() -> None:
@@ -81,15 +81,15 @@ def test_what_is_as_asked_passes() -> None:
 
 
 def test_request_takes_nothing_from_image_or_engine() -> None:
-    asked = spec()
-    assert asked["unsetenv_all"]
-    assert not asked["env_host"]
-    assert not asked["httpproxy"]
-    assert asked["image_volume_mode"] == "ignore"
-    assert asked["netns"] == asked["ipcns"] == {"nsmode": "none"}
-    assert (asked["cap_drop"], asked["cap_add"]) == (["all"], [])
-    assert set(MASKED) < set(asked["mask"])
-    assert not any("rbind" in one["options"] for one in asked["mounts"])
+    request = spec()
+    assert request["unsetenv_all"]
+    assert not request["env_host"]
+    assert not request["httpproxy"]
+    assert request["image_volume_mode"] == "ignore"
+    assert request["netns"] == request["ipcns"] == {"nsmode": "none"}
+    assert (request["cap_drop"], request["cap_add"]) == (["all"], [])
+    assert set(MASKED) < set(request["mask"])
+    assert not any("rbind" in row["options"] for row in request["mounts"])
 
 
 def test_control_groups_are_shown_to_the_attestation_alone() -> None:
@@ -114,7 +114,7 @@ def more(*path: str | int, value: object) -> Change:
 
 
 def mount(runtime: dict[str, Any], place: object) -> dict[str, Any]:
-    return next(one for one in runtime["mounts"] if one["destination"] == str(place))
+    return next(row for row in runtime["mounts"] if row["destination"] == str(place))
 
 
 def option(place: object, asked: str, *given: str) -> Change:
@@ -123,7 +123,7 @@ def option(place: object, asked: str, *given: str) -> Change:
     def change(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
         row = mount(runtime, place)
         assert asked in row["options"]
-        row["options"] = [*(one for one in row["options"] if one != asked), *given]
+        row["options"] = [*(flag for flag in row["options"] if flag != asked), *given]
 
     return change
 

@@ -55,14 +55,14 @@ PROGRAMS = {
 
 def program(box: Box) -> int:
     """The programs of the suite as functions; any other program is missing."""
-    found = next((one for text, one in PROGRAMS.items() if text in box.template.command), None)
-    return found(box) if found else 127
+    function = next((function for text, function in PROGRAMS.items() if text in box.template.command), None)
+    return function(box) if function else 127
 
 
 def gone() -> MemoryEngine:
-    made = MemoryEngine(program)
-    made.gone = True
-    return made
+    engine = MemoryEngine(program)
+    engine.gone = True
+    return engine
 
 
 def test_memory_engine_behaves_like_a_real_one(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -43,9 +43,9 @@ SERVERS = 6  # number of servers that are killed, each a step later
 
 @pytest.fixture(scope="module")
 def oci(client: docker.DockerClient, image: Image) -> Iterator[OciEngine]:
-    made = oci_engine(client, image)
-    yield made
-    made.close()
+    engine = oci_engine(client, image)
+    yield engine
+    engine.close()
 
 
 @pytest.fixture(scope="module", params=["crun", pytest.param("runc", marks=pytest.mark.nightly)])
@@ -53,17 +53,17 @@ def bench(request: pytest.FixtureRequest, oci: OciEngine, image: Image) -> Itera
     if shutil.which(request.param) is None:
         raise AssertionError(f"{request.param} is not here. `make engines` installs it where it may.")
     gone = OciEngine(Path("/nonexistent/engine"))
-    with bench_on(oci, image.id, lambda: gone, request.param) as made:
-        yield made
+    with bench_on(oci, image.id, lambda: gone, request.param) as new_bench:
+        yield new_bench
 
 
 def groups_of(container: str) -> list[Path]:
-    return [one / parent_group()[1:] / container for one in hierarchies()]
+    return [hierarchy / parent_group()[1:] / container for hierarchy in hierarchies()]
 
 
 def of_this_host(container: str) -> list[str]:
     """Everything on the host that names a container: control groups, mounts, processes."""
-    groups = [str(one) for one in groups_of(container) if one.exists()]
+    groups = [str(group) for group in groups_of(container) if group.exists()]
     mounts = [line for line in mountinfo().splitlines() if container in line]
     processes = []
     for place in Path("/proc").glob("[0-9]*"):
@@ -114,9 +114,9 @@ def namespace(name: str) -> Callable[[dict[str, Any]], object]:
 
 
 def writable(config: dict[str, Any]) -> None:
-    binds = (one for one in config["mounts"] if one["type"] == "bind")
-    row = next(one for one in binds if {"ro", "rro"} & {*one["options"]})
-    row["options"] = [{"ro": "rw", "rro": "rrw"}.get(one, one) for one in row["options"]]
+    binds = (mount for mount in config["mounts"] if mount["type"] == "bind")
+    row = next(mount for mount in binds if {"ro", "rro"} & {*mount["options"]})
+    row["options"] = [{"ro": "rw", "rro": "rrw"}.get(option, option) for option in row["options"]]
 
 
 HOST = {"type": "bind", "source": "/etc", "options": ["rbind", "ro"]}
@@ -146,10 +146,10 @@ REAL = engine_module.config
 def weaken(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], object]) -> None:
     """Makes the engine write a changed configuration."""
 
-    def weaker(*asked: Any, **named: Any) -> dict[str, Any]:
-        made = REAL(*asked, **named)
-        change(made)
-        return made
+    def weaker(*arguments: Any, **named: Any) -> dict[str, Any]:
+        configuration = REAL(*arguments, **named)
+        change(configuration)
+        return configuration
 
     monkeypatch.setattr(engine_module, "config", weaker)
 
@@ -219,12 +219,12 @@ def test_runtime_killed_at_any_moment_leaves_nothing(bench, monkeypatch):
     began = time.monotonic()
     with bench.created(bench.template(WAIT_FOR_THE_END)):
         took = time.monotonic() - began
-    made: list[str] = []
+    created: list[str] = []
     real = bundle_module.Bundle.create_argv
 
     def words(self: Any, container: str) -> list[str]:
-        made.append(container)
-        moment = took * len(made) / MOMENTS
+        created.append(container)
+        moment = took * len(created) / MOMENTS
         threading.Timer(moment, container_module._kill_runtimes, (container,)).start()
         return real(self, container)
 
@@ -238,7 +238,7 @@ def test_runtime_killed_at_any_moment_leaves_nothing(bench, monkeypatch):
             failed += 1
     assert failed > 0
     assert bench.ours() == {}
-    until(lambda: [one for one in made if of_this_host(one)] == [])
+    until(lambda: [name for name in created if of_this_host(name)] == [])
 
 
 def test_what_a_killed_runtime_left_frozen_is_removed(bench: Bench) -> None:
@@ -337,7 +337,7 @@ def test_nobody_else_uses_it_where_nothing_is_delegated() -> None:
 
 def test_folder_writable_by_others_is_refused(tmp_path: Path) -> None:
     """Its contents decide what runs and which control groups are emptied afterwards."""
-    changes = {"theirs": lambda one: os.chown(one, 65534, 65534), "open": lambda one: one.chmod(0o770)}
+    changes = {"theirs": lambda path: os.chown(path, 65534, 65534), "open": lambda path: path.chmod(0o770)}
     for name, change in changes.items():
         folder = tmp_path / name
         (folder / "containers").mkdir(parents=True)

@@ -46,11 +46,11 @@ class Registry:
 
     def __init__(self) -> None:
         layers = [layer(kept="one", gone="two"), layer(wh_gone="", more="three")]
-        packed = [gzip.compress(one) for one in layers]
-        told = {"Labels": {"version": "3.13.3"}, "Env": ["SECRET=1"]}
-        rootfs = {"type": "layers", "diff_ids": [digest_of(one) for one in layers]}
+        packed = [gzip.compress(data) for data in layers]
+        settings = {"Labels": {"version": "3.13.3"}, "Env": ["SECRET=1"]}
+        rootfs = {"type": "layers", "diff_ids": [digest_of(data) for data in layers]}
         config = json.dumps(
-            {"architecture": "amd64", "os": "linux", "config": told, "rootfs": rootfs}
+            {"architecture": "amd64", "os": "linux", "config": settings, "rootfs": rootfs}
         ).encode()
 
         def described(kind: str, data: bytes) -> dict[str, object]:
@@ -60,19 +60,19 @@ class Registry:
             "schemaVersion": 2,
             "mediaType": f"{TYPE}.manifest.v1+json",
             "config": described("config.v1+json", config),
-            "layers": [described("layer.v1.tar+gzip", one) for one in packed],
+            "layers": [described("layer.v1.tar+gzip", blob) for blob in packed],
         }
         self.manifest, self.config = json.dumps(manifest).encode(), config
-        self.blobs = {digest_of(one): one for one in (self.manifest, config, *packed)}
-        self.layers = [digest_of(one) for one in packed]
+        self.blobs = {digest_of(blob): blob for blob in (self.manifest, config, *packed)}
+        self.layers = [digest_of(blob) for blob in packed]
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
         if path == "/v2/":
             return "application/json", b"{}"
         kind, name = path.split("/")[-2:]
         if kind == "manifests":
-            found = self.manifest if name in ("1", digest_of(self.manifest)) else self.blobs.get(name)
-            return (f"{TYPE}.manifest.v1+json", found) if found else None
+            manifest = self.manifest if name in ("1", digest_of(self.manifest)) else self.blobs.get(name)
+            return (f"{TYPE}.manifest.v1+json", manifest) if manifest else None
         if kind == "blobs" and name in self.blobs:
             return "application/octet-stream", self.blobs[name]
         return None
@@ -83,14 +83,14 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
     """A registry on loopback, and the reference of its image."""
     if os.geteuid() != 0:
         not_tried("the engine without a daemon", "only root can unpack an image")
-    held = Registry()
+    upstream = Registry()
 
     class Blobs(Handler):
         def respond(self) -> None:
-            found = held.answer(self.path)
-            kind, data = found or ("text/plain", b"")
+            response = upstream.answer(self.path)
+            kind, data = response or ("text/plain", b"")
             named = {"Content_Type": kind, "Docker_Content_Digest": digest_of(data)}
-            self.answer(200 if found else 404, data, **named)
+            self.answer(200 if response else 404, data, **named)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Blobs)
     place = f"127.0.0.1:{server.server_port}"
@@ -99,7 +99,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
     settings.write_text(f'[[registry]]\nlocation = "{place}"\ninsecure = true\n')
     monkeypatch.setenv("HOME", str(tmp_path))  # the folder where skopeo looks for it
     with serving(server):
-        yield held, f"{place}/gdal:1"
+        yield upstream, f"{place}/gdal:1"
 
 
 @pytest.fixture
@@ -109,41 +109,41 @@ def store(tmp_path: Path) -> ImageStore:
 
 
 def test_image_is_fetched_by_digest_and_unpacked_layerwise(registry, store) -> None:
-    held, reference = registry
+    upstream, reference = registry
     store.pull(reference, lambda _line: None)
-    found = store.find(reference)
-    assert (found.id, found.digest) == (digest_of(held.config), digest_of(held.manifest))
-    assert found.labels == {"version": "3.13.3"}
-    root = store.rootfs(found.id)
-    files = {one.name: one.read_text() for one in root.iterdir() if one.is_file()}
+    image = store.find(reference)
+    assert (image.id, image.digest) == (digest_of(upstream.config), digest_of(upstream.manifest))
+    assert image.labels == {"version": "3.13.3"}
+    root = store.rootfs(image.id)
+    files = {path.name: path.read_text() for path in root.iterdir() if path.is_file()}
     assert files == {"kept": "one", "more": "three"}
     status = (root / "kept").stat()
     assert (status.st_uid, status.st_mode & 0o7777) == (7, 0o755)
 
 
 def test_image_named_by_digest_comes_from_mirror(registry, store) -> None:
-    held, reference = registry
-    pinned = f"{reference.removesuffix(':1')}@{digest_of(held.manifest)}"
+    upstream, reference = registry
+    pinned = f"{reference.removesuffix(':1')}@{digest_of(upstream.manifest)}"
     store.pull(pinned, lambda _line: None)
-    found = store.find(pinned)
-    assert (found.id, found.digest) == (digest_of(held.config), digest_of(held.manifest))
+    image = store.find(pinned)
+    assert (image.id, image.digest) == (digest_of(upstream.config), digest_of(upstream.manifest))
 
 
 def test_fetched_image_is_copied_to_docker_without_registry(registry, store, client) -> None:
     """The content id stays the same, also when the image is copied back into another store."""
-    held, reference = registry
+    upstream, reference = registry
     store.pull(reference, lambda _line: None)
-    held.blobs.clear()
-    held.manifest = b""
+    upstream.blobs.clear()
+    upstream.manifest = b""
     images, lines = DockerImages(client.api, partial(archive_of, store)), []
     try:
         images.pull(reference, lines.append)
-        found = images.find(reference)
-        assert (found.id, found.labels) == (store.find(reference).id, {"version": "3.13.3"})
+        image = images.find(reference)
+        assert (image.id, image.labels) == (store.find(reference).id, {"version": "3.13.3"})
         assert len(lines) == 1
     finally:
         client.images.remove(reference, force=True)
-    assert os.listdir(store.folder) == [found.id.replace(":", "-")]
+    assert os.listdir(store.folder) == [image.id.replace(":", "-")]
 
 
 def test_image_that_cannot_be_copied_comes_from_registry(registry, store, client) -> None:
@@ -162,8 +162,8 @@ def test_image_that_cannot_be_copied_comes_from_registry(registry, store, client
 
 @pytest.mark.claim("supply.image-fetched-by-digest")
 def test_layer_with_another_digest_is_refused(registry, store) -> None:
-    held, reference = registry
-    held.blobs[held.layers[1]] = gzip.compress(layer(kept="evil", more="three"))
+    upstream, reference = registry
+    upstream.blobs[upstream.layers[1]] = gzip.compress(layer(kept="evil", more="three"))
     with pytest.raises(PullFailed):
         store.pull(reference, lambda _line: None)
     assert store.names(reference.rpartition(":")[0]) == ()

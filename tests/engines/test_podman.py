@@ -35,8 +35,8 @@ def service(client: docker.DockerClient, image: Image) -> Iterator[PodmanService
 @pytest.fixture(scope="module")
 def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
     own = service.client()
-    with bench_on(PodmanEngine(own), image.id, lambda: unanswered(PodmanEngine)) as made:
-        yield made
+    with bench_on(PodmanEngine(own), image.id, lambda: unanswered(PodmanEngine)) as new_bench:
+        yield new_bench
     own.close()
 
 
@@ -55,9 +55,9 @@ def test_a_trial_passes_and_leaves_nothing(service: PodmanService) -> None:
 def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: Image) -> None:
     """The doctor asks for this even though Podman would set limits that a host does not permit."""
     with contextlib.closing(open_engine(f"podman:{service.address}")) as own:
-        told = json.loads(capture_image(own, image.id))
-    assert told["gdal"].startswith(image.version)
-    assert told["algorithms"]
+        catalogue = json.loads(capture_image(own, image.id))
+    assert catalogue["gdal"].startswith(image.version)
+    assert catalogue["algorithms"]
 
 
 def test_server_call_runs_and_leaves_no_container(service, image, tmp_path):

@@ -37,10 +37,12 @@ def service(client: docker.DockerClient, image: Image) -> Iterator[PodmanService
 def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
     with (
         contextlib.closing(service.client()) as client,
-        bench_on(PodmanEngine(client), image.id, lambda: unanswered(PodmanEngine), user=(USER, USER)) as made,
+        bench_on(
+            PodmanEngine(client), image.id, lambda: unanswered(PodmanEngine), user=(USER, USER)
+        ) as new_bench,
     ):
-        made.staging.chmod(0o700)
-        yield made
+        new_bench.staging.chmod(0o700)
+        yield new_bench
 
 
 def test_engine_without_limits_creates_nothing_and_says_why(bench: Bench) -> None:
@@ -61,15 +63,19 @@ def test_limits_that_are_ignored_are_read_back_too(bench, monkeypatch):
     if not bench.engine.info().limits_missing:
         return
     monkeypatch.setattr(podman_module, "refuse_unlimited", lambda _: None)
-    seen, real = [], podman_module.differences
-    monkeypatch.setattr(podman_module, "differences", lambda *given: seen.append(real(*given)) or seen[-1])
+    results, real = [], podman_module.differences
+    monkeypatch.setattr(
+        podman_module, "differences", lambda *arguments: results.append(real(*arguments)) or results[-1]
+    )
     with pytest.raises(SandboxError) as caught:
         bench.run(LEAVE_A_MARK)
     # with control groups of version 2, Podman reports this itself; with version 1 it does not, and everything else is
     # as requested
     silent = bench.engine.info().cgroup_version == "1"
     assert isinstance(caught.value, IsolationRefused if silent else SandboxError)
-    assert [[one.name for one in found] for found in seen] == [["memory", "cpu", "pids"]] * silent
+    assert [[difference.name for difference in differences] for differences in results] == [
+        ["memory", "cpu", "pids"]
+    ] * silent
     assert not (bench.staging / "started").exists()
 
 

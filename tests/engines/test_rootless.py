@@ -87,9 +87,9 @@ def store(client: docker.DockerClient, image: Image) -> Path:
     place = STORE / image.id.replace(":", "-")
     if not place.is_dir():
         fresh = place.with_name(f"new-{os.getpid()}")
-        for one in (fresh, fresh / "images"):
-            one.mkdir(parents=True)
-            os.chown(one, USER, USER)
+        for folder in (fresh, fresh / "images"):
+            folder.mkdir(parents=True)
+            os.chown(folder, USER, USER)
         labels = client.api.inspect_image(image.id)["Config"]["Labels"]
         container = client.api.create_container(image.id, ["true"])["Id"]
         with tempfile.NamedTemporaryFile(dir=STORE) as archive:
@@ -109,25 +109,27 @@ def store(client: docker.DockerClient, image: Image) -> Path:
 
 def opened(*places: Path) -> str:
     """Commands that let a user other than root reach places in closed folders, such as an interpreter in root's home."""
-    above = {one: [up for up in reversed(one.parents) if not up.stat().st_mode & 0o1] for one in places}
-    closed = {one: found for one, found in above.items() if found}
-    opening = [f"mount -t tmpfs -o mode=755 tmpfs {one}" for one in {found[0] for found in closed.values()}]
-    opening += [f"mkdir -p {one}; mount -t hostfs -o {one} none {one}" for one in closed]
+    above = {place: [up for up in reversed(place.parents) if not up.stat().st_mode & 0o1] for place in places}
+    closed = {place: folders for place, folders in above.items() if folders}
+    opening = [
+        f"mount -t tmpfs -o mode=755 tmpfs {folder}" for folder in {folders[0] for folders in closed.values()}
+    ]
+    opening += [f"mkdir -p {place}; mount -t hostfs -o {place} none {place}" for place in closed]
     return "\n".join(opening)
 
 
 @pytest.mark.timeout(2000)
 @pytest.mark.claim("engine.oci-rootless", "engine.oci-bounded-or-refused", "engine.oci-is-read-back")
 def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    told = {"store": store, "user": USER, "root": ROOT, "python": sys.executable, "out": uml.OUT}
+    fields = {"store": store, "user": USER, "root": ROOT, "python": sys.executable, "out": uml.OUT}
     # compiled beforehand, which takes an emulated processor minutes
     for part in ("gdal_mcp", "sandbox", "tests"):
         compileall.compile_dir(ROOT / part, quiet=1)
     tools = uml.tools("uml-1", ())
-    script = SCRIPT.format(**told, opened=opened(Path(sys.base_prefix), ROOT))
-    found = uml.outcomes(*uml.run(tmp_path, tools, ["fs/overlayfs/overlay"], script, ["all.xml"], "1500M"))
-    assert len(found) >= 8
-    for name, wrong in found.items():
+    script = SCRIPT.format(**fields, opened=opened(Path(sys.base_prefix), ROOT))
+    outcomes = uml.outcomes(*uml.run(tmp_path, tools, ["fs/overlayfs/overlay"], script, ["all.xml"], "1500M"))
+    assert len(outcomes) >= 8
+    for name, wrong in outcomes.items():
         with subtests.test(name):
             assert not wrong
 
@@ -149,4 +151,4 @@ def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtes
         assert rows["rootless"]["found"].startswith("yes")
         assert said("escape")["ok"]
     # a server that is killed while it writes its first files leaves only those, which are removed after an hour
-    assert [one for one in (tmp_path / "out/left").read_text().split() if not one.startswith("new-")] == []
+    assert [name for name in (tmp_path / "out/left").read_text().split() if not name.startswith("new-")] == []

@@ -38,10 +38,10 @@ class DroppingProxy(EngineProxy):
         super()._forward(_Rewritten(source, self._rewritten) if asking else source, target, asking)
 
     def _rewritten(self, head: bytes, body: bytes) -> bytes:
-        asked = json.loads(body)
-        self.change(asked)
+        request = json.loads(body)
+        self.change(request)
         self.changed += 1
-        changed = json.dumps(asked).encode()
+        changed = json.dumps(request).encode()
         return _LENGTH.sub(rb"\g<1>%d" % len(changed), head) + b"\r\n\r\n" + changed
 
 
@@ -58,9 +58,9 @@ class _Rewritten:
         while b"\r\n\r\n" not in data:
             data += self._source.recv(count)
         head, body = data.split(b"\r\n\r\n", 1)
-        found = _LENGTH.search(head)
-        assert found
-        while len(body) < int(found[2]):
+        match = _LENGTH.search(head)
+        assert match
+        while len(body) < int(match[2]):
             body += self._source.recv(count)
         return self._rewrite(head, body)
 
@@ -81,8 +81,8 @@ def without(*names: str) -> Change:
 
 def without_security(word: str) -> Change:
     def change(body: Body) -> None:
-        kept = [one for one in body["HostConfig"]["SecurityOpt"] if word not in one]
-        body["HostConfig"]["SecurityOpt"] = kept
+        options = [option for option in body["HostConfig"]["SecurityOpt"] if word not in option]
+        body["HostConfig"]["SecurityOpt"] = options
 
     return change
 
@@ -98,8 +98,8 @@ def network_of_the_host(body: Body) -> None:
 
 
 def writable_mounts(body: Body) -> None:
-    for one in body["HostConfig"]["Mounts"]:
-        one["ReadOnly"] = False
+    for mount in body["HostConfig"]["Mounts"]:
+        mount["ReadOnly"] = False
 
 
 DEVICE = {"PathOnHost": "/dev/null", "PathInContainer": "/dev/x", "CgroupPermissions": "rwm"}
@@ -143,18 +143,18 @@ KINDS = {
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DroppingProxy]:
     socket = os.environ.get("DOCKER_HOST", DOCKER_SOCKET).removeprefix("unix://")
     path: Path = tmp_path_factory.mktemp("proxy") / "engine.sock"
-    made = DroppingProxy(path, socket, lambda _body: None)
-    yield made
-    made.close()
+    new_proxy = DroppingProxy(path, socket, lambda _body: None)
+    yield new_proxy
+    new_proxy.close()
 
 
 @pytest.fixture(scope="module")
 def bench(proxy: DroppingProxy, image: Image) -> Iterator[Bench]:
     with (
         closing(docker.DockerClient(base_url=proxy.address)) as client,
-        bench_on(DockerEngine(client), image.id, DockerEngine) as made,
+        bench_on(DockerEngine(client), image.id, DockerEngine) as new_bench,
     ):
-        yield made
+        yield new_bench
 
 
 @pytest.fixture

@@ -38,8 +38,8 @@ class LosesLabels(MemoryEngine):
 
 class SuccessfulContainer(MemoryContainer):
     def state(self) -> ContainerState | None:
-        found = super().state()
-        return found and ContainerState(found.running, 0, out_of_memory=False)
+        actual = super().state()
+        return actual and ContainerState(actual.running, 0, out_of_memory=False)
 
 
 class SaysSuccess(MemoryEngine):
@@ -88,7 +88,7 @@ def test_weaker_engine_fails_the_corresponding_check(tmp_path: Path, subtests: p
 
 def test_every_exemption_names_one_check_with_its_reason() -> None:
     for engine in KNOWN:
-        exempt = [one.check for one in engine.exemptions]
+        exempt = [exemption.check for exemption in engine.exemptions]
         assert len(exempt) == len(set(exempt))
         assert set(exempt) <= CHECKS.keys()
-        assert all(one.reason for one in engine.exemptions)
+        assert all(exemption.reason for exemption in engine.exemptions)

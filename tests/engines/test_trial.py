@@ -44,8 +44,8 @@ print(opened.engine.info().name, *opened.passed_over, sep="\\n")
 def folder() -> Iterator[Path]:
     if os.geteuid() != 0:
         not_tried("the engine without a daemon", "only root can make containers with it")
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as made:  # an overlay needs the file system of a disk
-        yield Path(made)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # an overlay needs the file system of a disk
+        yield Path(name)
 
 
 # prefixes of a command, each of which takes something of the machine away from it
@@ -70,10 +70,10 @@ class Host:
 
     def run(self, *words: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": f"{self.bin}:{path}", "HOME": str(self.folder)}
-        found = shutil.which(words[0])
-        assert found
+        program = shutil.which(words[0])
+        assert program
         return subprocess.run(
-            [found, *words[1:]], env=environment, capture_output=True, text=True, check=False
+            [program, *words[1:]], env=environment, capture_output=True, text=True, check=False
         )
 
     def open(
@@ -127,9 +127,9 @@ def test_doctor_lists_skipped_engines_with_reasons(folder: Path) -> None:
 def test_where_only_runc_is_installed_it_is_used(folder: Path) -> None:
     host = Host(folder)
     for name in ("tar", "sh"):  # the programs that unpack an image; crun is in the same folder
-        found = shutil.which(name)
-        assert found
-        (host.bin / name).symlink_to(found)
+        program = shutil.which(name)
+        assert program
+        (host.bin / name).symlink_to(program)
     name, passed_over = host.open(path="")
     assert name == "runc"
     assert "crun" in passed_over
@@ -161,7 +161,7 @@ def test_an_engine_that_was_named_is_not_replaced(folder: Path) -> None:
 def test_trial_leaves_no_image_or_container_on_docker(client: docker.DockerClient) -> None:
     engine = DockerEngine(client)
     assert try_engine(engine, "trial-of-a-test") == ""
-    left = [one for one in engine.leftovers() if "trial-of-a-test" in one.labels.values()]
+    left = [leftover for leftover in engine.leftovers() if "trial-of-a-test" in leftover.labels.values()]
     assert (left, engine.images.names(IMAGE)) == ([], ())
 
 

@@ -1,7 +1,8 @@
-"""An image in the store of a user's own Podman or Docker, as a disk for a kernel of the tests' own.
+"""An image in the store of a user's own Podman or Docker, as a disk for a separate kernel.
 
-An engine may record the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`, which each of
-them mounts in a /mnt of its own, as a checkout of the tests may be in any other folder. This machine does not have that user.
+An engine may record the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`,
+which each of them mounts in its own /mnt, because a checkout of the tests may be in any other folder. This machine
+does not have that user.
 """
 
 import os
@@ -52,9 +53,9 @@ exec rootlesskit --state-dir={PLACE}/run/kit --net=host --copy-up=/etc --copy-up
 
 def disk(engine: str, client: docker.DockerClient, image: Image) -> Path:
     """A file with an ext4 that has the store of "podman" or "docker"; made once for an image."""
-    made = DISKS / f"{engine}-{image.id.replace(':', '-')}"
-    if made.is_file():
-        return made
+    path = DISKS / f"{engine}-{image.id.replace(':', '-')}"
+    if path.is_file():
+        return path
     DISKS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=DISKS) as name:
         folder = Path(name)
@@ -65,12 +66,12 @@ def disk(engine: str, client: docker.DockerClient, image: Image) -> Path:
             for piece in client.images.get(image.reference).save(chunk_size=1 << 20, named=image.reference):
                 loading.stdin.write(piece)
         assert loading.returncode == 0
-        fresh = made.with_name(f"new-{os.getpid()}")
+        fresh = path.with_name(f"new-{os.getpid()}")
         with fresh.open("wb") as file:
             file.truncate(6 << 30)  # a sparse file
         subprocess.run(["mkfs.ext4", "-q", "-F", "-d", folder, fresh], check=True)
-    fresh.rename(made)
-    return made
+    fresh.rename(path)
+    return path
 
 
 def _prepare(folder: Path) -> None:

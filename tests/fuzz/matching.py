@@ -33,10 +33,10 @@ class Maker:
 
     def text(self) -> str:
         self._sequence(self._tree)
-        whole = "".join(self._text)[:MOST]
-        at = self._random.choice((len(whole), len(whole), self._random.randint(0, len(whole))))
+        complete = "".join(self._text)[:MOST]
+        at = self._random.choice((len(complete), len(complete), self._random.randint(0, len(complete))))
         end = self._random.choice(("", "!", "\0", "x", "=", "\n", '"'))
-        return whole[:at] + end + (whole[at:] if self._random.random() < 0.5 else "")
+        return complete[:at] + end + (complete[at:] if self._random.random() < 0.5 else "")
 
     def _write(self, letters: str) -> None:
         if self._length < MOST:
@@ -100,9 +100,9 @@ def _fitting(key: str, items: Any) -> str:
     """Some letters of a set, beginning with those that other sets usually contain too."""
     if key not in _KNOWN:
         negated = items[0][0] is c.NEGATE
-        one = re.compile(f"[{'^' if negated else ''}{''.join(map(_written, items[negated:]))}]")
+        pattern = re.compile(f"[{'^' if negated else ''}{''.join(map(_written, items[negated:]))}]")
         own = "".join(chr(value) for kind, value in items if kind is c.LITERAL)
-        _KNOWN[key] = "".join(letter for letter in f"{_LIKED}zé€#[{own}" if one.match(letter)) or "1"
+        _KNOWN[key] = "".join(letter for letter in f"{_LIKED}zé€#[{own}" if pattern.match(letter)) or "1"
     return _KNOWN[key]
 
 

@@ -32,15 +32,19 @@ EQUIVALENT: Final = {
 
 
 def mutants() -> Iterator[tuple[str, Event, Transition]]:
-    for event, one in TRANSITIONS.items():
+    for event, transition in TRANSITIONS.items():
         for state in get_args(State):
-            change = "not" if state in one.sources else "also"
-            yield f"{event} {change} from {state}", event, replace(one, sources=one.sources ^ {state})
-            if state != one.target:
-                yield f"{event} to {state}", event, replace(one, target=state)
+            change = "not" if state in transition.sources else "also"
+            yield (
+                f"{event} {change} from {state}",
+                event,
+                replace(transition, sources=transition.sources ^ {state}),
+            )
+            if state != transition.target:
+                yield f"{event} to {state}", event, replace(transition, target=state)
 
 
-MUTANTS: Final = {name: (event, one) for name, event, one in mutants()}
+MUTANTS: Final = {name: (event, transition) for name, event, transition in mutants()}
 
 
 def is_found() -> bool:
@@ -57,8 +61,8 @@ def is_found() -> bool:
 @pytest.mark.claim("approval.used-once", "approval.kept-until-used")
 @pytest.mark.parametrize("name", sorted(MUTANTS.keys() - EQUIVALENT.keys()))
 def test_a_changed_transition_is_found_by_the_model(name: str, monkeypatch: pytest.MonkeyPatch):
-    event, one = MUTANTS[name]
-    monkeypatch.setattr(store, "TRANSITIONS", {**TRANSITIONS, event: one})
+    event, transition = MUTANTS[name]
+    monkeypatch.setattr(store, "TRANSITIONS", {**TRANSITIONS, event: transition})
     assert is_found()
 
 

@@ -83,8 +83,8 @@ class Approving(RuleBasedStateMachine):
         return Approvals(self.path, self.clock, lambda server: server in self.names)
 
     def teardown(self) -> None:
-        for one in self.servers:
-            one.close()
+        for server in self.servers:
+            server.close()
         self.folder.cleanup()
 
     # Expectations of the model
@@ -116,7 +116,7 @@ class Approving(RuleBasedStateMachine):
 
     def there(self, *states: str) -> list[str]:
         """The calls that have not ended, by the states of their rows."""
-        return [name for name, one in self.calls.items() if self.rows[one.row].state in states]
+        return [name for name, call in self.calls.items() if self.rows[call.row].state in states]
 
     def pick(self, data: st.DataObject, *states: str) -> str:
         return data.draw(st.sampled_from(self.there(*states)))
@@ -141,10 +141,10 @@ class Approving(RuleBasedStateMachine):
         self.settle()
         self.free_dead()
         expected = self.left(digest, who)
-        found = store.reclaim(digest, who, holder)
+        approval = store.reclaim(digest, who, holder)
         if not expected:
-            assert found is None
-            asked = Approval(
+            assert approval is None
+            request = Approval(
                 plan_digest=digest,
                 principal=who,
                 tool="convert",
@@ -153,15 +153,15 @@ class Approving(RuleBasedStateMachine):
                 holder=holder,
                 valid_seconds=VALID,
             )
-            found = store.request(asked, OPEN)
-            assert found.id not in self.rows
-            self.rows[found.id] = Row(digest, who, asked.ways, self.clock.now + OPEN, holder)  # type: ignore[arg-type]
+            approval = store.request(request, OPEN)
+            assert approval.id not in self.rows
+            self.rows[approval.id] = Row(digest, who, request.ways, self.clock.now + OPEN, holder)  # type: ignore[arg-type]
         else:
-            assert found is not None, "a person would be asked twice"
-            assert found.id in expected
-            row = self.rows[found.id]
+            assert approval is not None, "a person would be asked twice"
+            assert approval.id in expected
+            row = self.rows[approval.id]
             row.state, row.holder = ("reserved" if row.state == "released" else "asked"), holder
-        self.calls[name] = Living(server, found.id, holder=holder)
+        self.calls[name] = Living(server, approval.id, holder=holder)
 
     @rule(server=SERVER)
     def second_identical_call(self, server: int) -> None:
@@ -171,9 +171,9 @@ class Approving(RuleBasedStateMachine):
     def approved_call(self, server: int, then: str) -> None:
         """A call is approved at the console while it waits. It reads its approval, or is cancelled before that."""
         self.call(server, "d1", "ann", {"console"})
-        name, one = list(self.calls.items())[-1]
-        self.decide(one.row, 1 - server, "console", yes=True)
-        if then == "reads" and self.rows[one.row].state == "approved":
+        name, call = list(self.calls.items())[-1]
+        self.decide(call.row, 1 - server, "console", yes=True)
+        if then == "reads" and self.rows[call.row].state == "approved":
             self.end_wait(name)
         elif then == "cancelled":
             self.end_early(name)
@@ -194,17 +194,17 @@ class Approving(RuleBasedStateMachine):
         self.end_wait(self.pick(data, "asked"))
 
     def end_wait(self, name: str) -> None:
-        one = self.calls[name]
-        found = self.servers[one.server].claim(one.row, one.holder)
+        call = self.calls[name]
+        approval = self.servers[call.server].claim(call.row, call.holder)
         self.settle()
-        row = self.rows[one.row]
+        row = self.rows[call.row]
         if row.state == "approved":
             row.state = "reserved"
         else:
             self.leave(row)
             del self.calls[name]
-        assert found is not None
-        assert found.state == row.state
+        assert approval is not None
+        assert approval.state == row.state
 
     @precondition(lambda self: self.there("reserved"))
     @rule(data=st.data())
@@ -218,10 +218,10 @@ class Approving(RuleBasedStateMachine):
 
     def end_early(self, name: str) -> None:
         """A call ends before it starts."""
-        one = self.calls.pop(name)
-        self.servers[one.server].end(one.row, one.holder)
+        call = self.calls.pop(name)
+        self.servers[call.server].end(call.row, call.holder)
         self.settle()
-        row = self.rows[one.row]
+        row = self.rows[call.row]
         if row.state == "asked":
             row.state = "expired"
         self.leave(row)
@@ -232,40 +232,40 @@ class Approving(RuleBasedStateMachine):
         if not (mine := self.there("reserved", "denied", "expired")):
             return
         name = data.draw(st.sampled_from(mine))
-        one = self.calls.pop(name)
-        used = self.servers[one.server].consume(one.row, one.holder)
+        call = self.calls.pop(name)
+        used = self.servers[call.server].consume(call.row, call.holder)
         self.settle()
-        row = self.rows[one.row]
+        row = self.rows[call.row]
         assert (used is not None) == (row.state == "reserved")
         if used is not None:
-            assert used.id == one.row
+            assert used.id == call.row
             row.state, row.runs = "consumed", row.runs + 1
-        again = self.servers[one.server].claim(one.row, one.holder)
+        again = self.servers[call.server].claim(call.row, call.holder)
         assert again is not None
         assert again.state == row.state
-        assert self.servers[one.server].consume(one.row, one.holder) is None
-        self.servers[one.server].end(one.row, one.holder)
+        assert self.servers[call.server].consume(call.row, call.holder) is None
+        self.servers[call.server].end(call.row, call.holder)
 
     @precondition(lambda self: self.calls)
     @rule(data=st.data())
     def start_on_what_is_not_ones_own(self, data: st.DataObject) -> None:
         """An approval that the call has not reserved, for itself or for another call, lets nothing start."""
-        one = self.calls[data.draw(st.sampled_from(list(self.calls)))]
-        others = [name for name, row in self.rows.items() if row.state == "reserved" and name != one.row]
-        name = data.draw(st.sampled_from([one.row, *others]))
-        if name != one.row or self.rows[name].state != "reserved":
-            assert self.servers[one.server].consume(name, one.holder) is None
+        call = self.calls[data.draw(st.sampled_from(list(self.calls)))]
+        others = [name for name, row in self.rows.items() if row.state == "reserved" and name != call.row]
+        name = data.draw(st.sampled_from([call.row, *others]))
+        if name != call.row or self.rows[name].state != "reserved":
+            assert self.servers[call.server].consume(name, call.holder) is None
             self.settle()
 
     @precondition(lambda self: self.there("asked", "approved"))
     @rule(data=st.data())
     def suspend(self, data: st.DataObject) -> None:
         """The reply is the question; the client sends the call again."""
-        one = self.calls.pop(self.pick(data, "asked", "approved"))
-        self.servers[one.server].suspend(one.row, one.holder)
+        call = self.calls.pop(self.pick(data, "asked", "approved"))
+        self.servers[call.server].suspend(call.row, call.holder)
         self.settle()
-        self.leave(self.rows[one.row], SUSPENDED)
-        self.suspended[one.row] = self.rows[one.row].who
+        self.leave(self.rows[call.row], SUSPENDED)
+        self.suspended[call.row] = self.rows[call.row].who
 
     @precondition(lambda self: self.suspended)
     @rule(data=st.data(), server=SERVER, answer=st.sampled_from((True, False, None, None)))
@@ -277,17 +277,17 @@ class Approving(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(live or list(self.suspended)))
         self.made += 1
         holder, store, row = f"{self.names[server]}:c{self.made}", self.servers[server], self.rows[name]
-        found = store.resume(name, holder)
+        approval = store.resume(name, holder)
         self.settle()
         taken = row.state == "asked" and row.holder not in ("", SUSPENDED)
-        assert (found is None) == taken
+        assert (approval is None) == taken
         if taken:
             return
         if row.state in ("asked", "released"):
             row.state, row.holder = ("reserved" if row.state == "released" else "asked"), holder
             self.calls[f"c{self.made}"] = Living(server, name, holder=holder)
-        assert found is not None
-        assert found.state == row.state
+        assert approval is not None
+        assert approval.state == row.state
         if answer is not None:
             store.decide(name, Decision(answer, "the user", "elicitation", "elicitation"))
             self.answered(row, "elicitation", "the user", yes=answer)
@@ -296,14 +296,14 @@ class Approving(RuleBasedStateMachine):
     @rule(data=st.data(), server=SERVER)
     def come_twice(self, data: st.DataObject, server: int) -> None:
         """The same call is sent again while the first waits: no other call gets the approval of one."""
-        one = self.calls[self.pick(data, "asked", "approved", "reserved")]
+        call = self.calls[self.pick(data, "asked", "approved", "reserved")]
         self.made += 1
-        found = self.servers[server].resume(one.row, f"{self.names[server]}:c{self.made}")
+        approval = self.servers[server].resume(call.row, f"{self.names[server]}:c{self.made}")
         self.settle()
-        row = self.rows[one.row]
+        row = self.rows[call.row]
         if row.state in ("asked", "approved", "reserved"):
-            assert found is None or found.holder == one.holder
-            assert (found is None) == (row.state == "asked")
+            assert approval is None or approval.holder == call.holder
+            assert (approval is None) == (row.state == "asked")
 
     # People
 
@@ -348,12 +348,12 @@ class Approving(RuleBasedStateMachine):
     def decide(self, name: str, server: int, way: Any, *, yes: bool) -> None:
         self.made += 1
         person = f"p{self.made}"
-        found = self.servers[server].decide(name, Decision(yes, person, "x", way))
+        approval = self.servers[server].decide(name, Decision(yes, person, "x", way))
         self.settle()
         row = self.rows[name]
         self.answered(row, way, person, yes=yes)
-        assert found is not None
-        assert found.state == row.state
+        assert approval is not None
+        assert approval.state == row.state
 
     def answered(self, row: Row, way: str, person: str, *, yes: bool) -> None:
         if yes and row.state == "asked" and way in row.ways:
@@ -372,7 +372,7 @@ class Approving(RuleBasedStateMachine):
     def restart(self, number: int) -> None:
         """A server dies with its calls, and another replaces it."""
         self.servers[number].close()
-        self.calls = {name: one for name, one in self.calls.items() if one.server != number}
+        self.calls = {name: call for name, call in self.calls.items() if call.server != number}
         self.servers[number] = self.opened(number)
         self.servers[number].release_dead()
         self.settle()
@@ -383,14 +383,14 @@ class Approving(RuleBasedStateMachine):
     @invariant()
     def every_row_is_as_the_model_says(self) -> None:
         for name, row in self.rows.items():
-            found = self.servers[1].get(name)
-            assert isinstance(found, Approval)
+            approval = self.servers[1].get(name)
+            assert isinstance(approval, Approval)
             late = row.state in ("asked", *USABLE) and row.ends <= self.clock.now
-            assert found.state == row.state or (late and found.state == "expired")
-            assert found.decided_by == row.by
+            assert approval.state == row.state or (late and approval.state == "expired")
+            assert approval.decided_by == row.by
             if row.state in ("asked", *USABLE):
-                assert found.expires == row.ends
-                assert found.holder == row.holder
+                assert approval.expires == row.ends
+                assert approval.holder == row.holder
 
     @invariant()
     def a_yes_runs_one_call_at_most_and_a_no_none(self) -> None:
@@ -401,21 +401,21 @@ class Approving(RuleBasedStateMachine):
     @invariant()
     def a_yes_is_used_taken_back_or_over_or_can_still_be_used(self) -> None:
         for name, row in self.rows.items():
-            found = self.servers[0].get(name)
-            if row.agreed is None or found is None or found.state in ("consumed", "denied"):
+            approval = self.servers[0].get(name)
+            if row.agreed is None or approval is None or approval.state in ("consumed", "denied"):
                 continue
-            assert found.state in USABLE or self.clock.now >= row.agreed + VALID
+            assert approval.state in USABLE or self.clock.now >= row.agreed + VALID
 
     @invariant()
     def no_row_waits_for_a_call_that_is_gone(self) -> None:
-        living = {one.holder for one in self.calls.values()}
+        living = {call.holder for call in self.calls.values()}
         for name in self.rows:
-            found = self.servers[0].get(name)
-            assert found is not None
-            server = found.holder.partition(":")[0]
-            if found.state in ("asked", "approved", "reserved") and server in self.names:
-                assert found.holder in living
-            assert found.state != "reserved" or found.holder
+            approval = self.servers[0].get(name)
+            assert approval is not None
+            server = approval.holder.partition(":")[0]
+            if approval.state in ("asked", "approved", "reserved") and server in self.names:
+                assert approval.holder in living
+            assert approval.state != "reserved" or approval.holder
 
 
 class Granting(RuleBasedStateMachine):
@@ -430,8 +430,8 @@ class Granting(RuleBasedStateMachine):
         self.grants: dict[str, tuple[Grant, float]] = {}
 
     def teardown(self) -> None:
-        for one in self.servers:
-            one.close()
+        for server in self.servers:
+            server.close()
         self.folder.cleanup()
 
     @rule(seconds=SECONDS)
@@ -440,23 +440,23 @@ class Granting(RuleBasedStateMachine):
 
     @rule(who=WHO, tool=st.sampled_from(("convert", "clip")), seconds=st.sampled_from((1.0, 60.0, 3600.0)))
     def grant(self, who: str, tool: str, seconds: float) -> None:
-        made = self.servers[0].grant(Grant(who, tool, "/w", "eve", "x"), seconds)
-        self.grants[made.id] = (made, self.clock.now + seconds)
+        new_grant = self.servers[0].grant(Grant(who, tool, "/w", "eve", "x"), seconds)
+        self.grants[new_grant.id] = (new_grant, self.clock.now + seconds)
 
     @precondition(lambda self: self.grants)
     @rule(data=st.data())
     def revoke(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(list(self.grants)))
         self.servers[1].revoke(name, "eve")
-        made, ends = self.grants[name]
-        self.grants[name] = (made, min(ends, self.clock.now))
+        grant, ends = self.grants[name]
+        self.grants[name] = (grant, min(ends, self.clock.now))
 
     @invariant()
     def a_grant_holds_for_its_own_and_its_time(self) -> None:
         for who in ("ann", "bob"):
             for tool in ("convert", "clip"):
-                lasting = [one for one, ends in self.grants.values() if self.clock.now < ends]
-                holds = (who, tool) in {(one.principal, one.tool) for one in lasting}
+                lasting = [grant for grant, ends in self.grants.values() if self.clock.now < ends]
+                holds = (who, tool) in {(grant.principal, grant.tool) for grant in lasting}
                 assert (self.servers[0].granted(who, tool, "/w") is not None) == holds
                 assert self.servers[0].granted(who, tool, "/other") is None
 

@@ -59,28 +59,30 @@ HOSTILE = st.sampled_from(
 def near(argument: Argument) -> st.SearchStrategy[Any]:
     """Values that may pass, mixed with those that never do."""
     fitting = [*FITTING.get(argument.rule.check, []), *(argument.choices or ())]
-    fitting += [one for values in BY_DRIVER.get(argument.rule.check, {}).values() for one in values]
+    fitting += [value for values in BY_DRIVER.get(argument.rule.check, {}).values() for value in values]
     fitting += [True, 1, 2.5, [1, 2], [1, 2, 3, 4], ["dem.tif"]]
     fitting += ["dem.tif", "zones.gpkg", "out.tif", "out.gpkg"]
     may_pass = st.sampled_from(fitting)
-    return may_pass | may_pass.map(lambda one: [one]) | HOSTILE | st.lists(HOSTILE, max_size=3) | anything
+    return may_pass | may_pass.map(lambda value: [value]) | HOSTILE | st.lists(HOSTILE, max_size=3) | anything
 
 
 @st.composite
 def arguments_of(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
     """A call that is probably valid, with up to two arguments that may be anything."""
-    given = minimal(algorithm) | (draw(calls(algorithm)) if draw(st.booleans()) else {})
-    for name, value in given.items():
+    arguments = minimal(algorithm) | (draw(calls(algorithm)) if draw(st.booleans()) else {})
+    for name, value in arguments.items():
         if (argument := algorithm.long_names[name]).role in PATH_ROLES:
             ending = "gpkg" if kind_of(algorithm, name) == "vector" else "tif"
             stem = "out" if argument.role is Role.OUTPUT else "dem"
-            given[name] = [f"{stem}.{ending}"] * len(value) if isinstance(value, list) else f"{stem}.{ending}"
+            arguments[name] = (
+                [f"{stem}.{ending}"] * len(value) if isinstance(value, list) else f"{stem}.{ending}"
+            )
     for name in draw(st.lists(st.sampled_from(sorted(algorithm.long_names)), max_size=2)):
-        given[name] = draw(near(algorithm.long_names[name]))
+        arguments[name] = draw(near(algorithm.long_names[name]))
     if draw(st.integers(0, 9)) == 0:
-        given[draw(HOSTILE)] = draw(anything)
+        arguments[draw(HOSTILE)] = draw(anything)
     spell = draw(st.sampled_from((str, lambda name: name.replace("-", "_"))))
-    return {spell(name): value for name, value in given.items()}
+    return {spell(name): value for name, value in arguments.items()}
 
 
 def check_command(draft: Draft, names: Mapping[str, Any]) -> None:
@@ -106,21 +108,24 @@ def check_command(draft: Draft, names: Mapping[str, Any]) -> None:
         assert not word.endswith("=?")
         word.encode()
     assert "external" not in words
-    for place in (*draft.inputs, *(one.target for one in draft.outputs)):
+    for place in (*draft.inputs, *(output.target for output in draft.outputs)):
         assert place.path.is_relative_to(root)
         assert ".." not in place.path.parts
     json.dumps([draft.command.argv, {name: list(values) for name, values in draft.work.arguments.items()}])
 
 
 EVERY = {
-    path: one
-    for path, one in packaged().algorithms.items()
-    if not any(a.rule.check == "pipeline" for a in one.arguments)
+    path: algorithm
+    for path, algorithm in packaged().algorithms.items()
+    if not any(a.rule.check == "pipeline" for a in algorithm.arguments)
 }
 NAMES = {
     name
-    for one in (*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values()))
-    for name in one.long_names
+    for algorithm in (
+        *packaged().algorithms.values(),
+        *(step.algorithm for step in packaged().steps.values()),
+    )
+    for name in algorithm.long_names
 }
 COMMANDS = {
     word
@@ -135,11 +140,11 @@ COMMANDS = {
 def test_arguments_of_any_algorithm_are_refused_or_known(data: st.DataObject):
     path = data.draw(st.sampled_from(sorted(EVERY)))
     tool = desk().surface.callable.get(path.replace(" ", "_").replace("-", "_"))
-    given = data.draw(arguments_of(EVERY[path]))
-    made = outcome(tool.draft, given, desk(), refused=REFUSALS) if tool else None
-    if isinstance(made, Draft):
-        check_command(made, NAMES)
-        desk().preflight.look(made)
+    arguments = data.draw(arguments_of(EVERY[path]))
+    draft = outcome(tool.draft, arguments, desk(), refused=REFUSALS) if tool else None
+    if isinstance(draft, Draft):
+        check_command(draft, NAMES)
+        desk().preflight.look(draft)
 
 
 @tries(100)
@@ -160,13 +165,13 @@ def test_any_arguments_of_any_tool_end_typed(data: st.DataObject):
         name: "dem.tif" if name.endswith(("path", "dataset", "input")) else data.draw(values)
         for name in tool.input_schema.get("required", ())
     }
-    more = data.draw(
+    optional = data.draw(
         st.dictionaries(st.sampled_from(properties) if properties else HOSTILE, values, max_size=3)
     )
-    made = outcome(tool.draft, {**needed, **more}, desk(), refused=REFUSALS)
-    if isinstance(made, Draft):
-        check_command(made, NAMES)
-        desk().preflight.look(made)
+    draft = outcome(tool.draft, {**needed, **optional}, desk(), refused=REFUSALS)
+    if isinstance(draft, Draft):
+        check_command(draft, NAMES)
+        desk().preflight.look(draft)
 
 
 # Pipelines
@@ -180,16 +185,16 @@ ODD_STEPS = st.sampled_from(
 @st.composite
 def steps(draw: st.DrawFn, depth: int = 2) -> list[dict[str, Any]]:
     """A pipeline of JSON that often begins and ends correctly."""
-    found: list[dict[str, Any]] = []
+    pipeline: list[dict[str, Any]] = []
     for name in ("read", *draw(st.lists(ODD_STEPS, max_size=3)), "write"):
         known = [step.algorithm for step in packaged().steps.values() if step.name == name]
-        given = draw(arguments_of(draw(st.sampled_from(known)))) if known and draw(st.booleans()) else {}
-        given = {"read": {"input": "dem.tif"}, "write": {"output": "out.tif"}}.get(name, {}) | given
-        step: dict[str, Any] = {"step": name, "arguments": given}
+        arguments = draw(arguments_of(draw(st.sampled_from(known)))) if known and draw(st.booleans()) else {}
+        arguments = {"read": {"input": "dem.tif"}, "write": {"output": "out.tif"}}.get(name, {}) | arguments
+        step: dict[str, Any] = {"step": name, "arguments": arguments}
         if name == "tee" and depth:
             step["branches"] = [draw(steps(depth - 1))[1:]]
-        found.append(step)
-    return found
+        pipeline.append(step)
+    return pipeline
 
 
 @tries(60)
@@ -198,9 +203,9 @@ def steps(draw: st.DrawFn, depth: int = 2) -> list[dict[str, Any]]:
 def test_any_pipeline_is_refused_or_becomes_known_words(given_steps: list[dict[str, Any]], name: str):
     tool = desk().surface.callable[name]
     key = "steps" if "steps" in tool.input_schema["properties"] else "pipeline"
-    made = outcome(tool.draft, {key: given_steps}, desk(), refused=REFUSALS)
-    if isinstance(made, Draft):
-        check_command(made, NAMES)
+    draft = outcome(tool.draft, {key: given_steps}, desk(), refused=REFUSALS)
+    if isinstance(draft, Draft):
+        check_command(draft, NAMES)
 
 
 def written(parts: list[Any]) -> str:
@@ -238,9 +243,9 @@ def notations(draw: st.DrawFn) -> str:
 @given(notations())
 @pytest.mark.claim("args.pipelines-parsed")
 def test_any_notation_is_refused_or_becomes_known_words(text: str):
-    made = outcome(desk().surface.callable["pipeline"].draft, {"steps": text}, desk(), refused=REFUSALS)
-    if isinstance(made, Draft):
-        check_command(made, NAMES)
+    draft = outcome(desk().surface.callable["pipeline"].draft, {"steps": text}, desk(), refused=REFUSALS)
+    if isinstance(draft, Draft):
+        check_command(draft, NAMES)
 
 
 def quoted(word: str) -> str:
@@ -251,20 +256,20 @@ def printed(parsed: Any) -> str:
     """Steps in GDAL's notation, with every word in quotes and after the branches: a word before a branch may be its
     switch.
     """
-    return " ! ".join(" ".join((one.name, *_branches(one), *map(quoted, one.words))) for one in parsed)
+    return " ! ".join(" ".join((step.name, *_branches(step), *map(quoted, step.words))) for step in parsed)
 
 
-def _branches(one: Any) -> Iterator[str]:
-    for place, branch in zip(one.places, one.branches, strict=True):
+def _branches(step: Any) -> Iterator[str]:
+    for place, branch in zip(step.places, step.branches, strict=True):
         yield f"{f'--{place} ' if place else ''}[ {printed(branch)} ]"
 
 
 def gathered(parsed: Any) -> Iterator[Any]:
-    for one in parsed:
-        yield one.name
-        yield one.words
-        yield one.places
-        yield [list(gathered(branch)) for branch in one.branches]
+    for step in parsed:
+        yield step.name
+        yield step.words
+        yield step.places
+        yield [list(gathered(branch)) for branch in step.branches]
 
 
 @tries(100)

@@ -46,7 +46,7 @@ ASKED = st.tuples(
 
 @dataclass(frozen=True)
 class Tree:
-    """Two workspaces, another name for the first, and files beside them that must never be touched."""
+    """Two workspaces, another name for the first, and files next to them that must never be touched."""
 
     base: Path
 
@@ -68,16 +68,16 @@ class Tree:
 @contextlib.contextmanager
 def tree(rows: list[tuple[str, str, str]]) -> Iterator[Tree]:
     with tempfile.TemporaryDirectory() as folder:
-        made = Tree(Path(folder).resolve())
+        new_tree = Tree(Path(folder).resolve())
         for name in ("root", "other", "outside"):
-            (made.base / name).mkdir()
-        (made.base / "alias").symlink_to("root")
+            (new_tree.base / name).mkdir()
+        (new_tree.base / "alias").symlink_to("root")
         for place in ("outside/secret", "secret", "other/a"):
-            (made.base / place).write_text("secret")
+            (new_tree.base / place).write_text("secret")
         for kind, where, target in rows:
             with contextlib.suppress(OSError):  # the name exists, or is below a file
-                put(made, kind, made.base / "root" / where, target)
-        yield made
+                put(new_tree, kind, new_tree.base / "root" / where, target)
+        yield new_tree
 
 
 def put(made: Tree, kind: str, place: Path, target: str) -> None:
@@ -94,15 +94,15 @@ def put(made: Tree, kind: str, place: Path, target: str) -> None:
 
 def inodes(root: Path) -> set[tuple[int, int]]:
     """Everything below a folder that may be opened, by inode: links are not followed, reserved folders are omitted."""
-    found = {(root.stat().st_dev, root.stat().st_ino)}
+    identities = {(root.stat().st_dev, root.stat().st_ino)}
     for folder, names, files in os.walk(root):
         if Path(folder) == root:
             names[:] = [name for name in names if name.casefold() != RESERVED]
         for name in (*names, *files):
             status = os.lstat(os.path.join(folder, name))
             if Path(folder) != root or name.casefold() != RESERVED:
-                found.add((status.st_dev, status.st_ino))
-    return found
+                identities.add((status.st_dev, status.st_ino))
+    return identities
 
 
 def opened(located: WorkspacePath) -> os.stat_result:
@@ -117,20 +117,23 @@ def opened(located: WorkspacePath) -> os.stat_result:
 @tries(90)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
 def test_readable_path_is_inside_as_the_kernel_resolves(rows, asked):
-    with tree(rows) as made:
-        workspaces, allowed = made.workspaces, inodes(made.base / "root") | inodes(made.base / "other")
-        for text in map(made.path, asked):
-            found = outcome(workspaces.input, text, refused=PathRefused)
-            if isinstance(found, WorkspacePath):
-                status = opened(found)
+    with tree(rows) as new_tree:
+        workspaces, allowed = (
+            new_tree.workspaces,
+            inodes(new_tree.base / "root") | inodes(new_tree.base / "other"),
+        )
+        for text in map(new_tree.path, asked):
+            location = outcome(workspaces.input, text, refused=PathRefused)
+            if isinstance(location, WorkspacePath):
+                status = opened(location)
                 assert (status.st_dev, status.st_ino) in allowed
                 assert stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
                 is_uri = text.lower().startswith("file:")
                 plain = text[len("file:") :].replace("//", "/", 1) if is_uri else text
                 if "%" not in plain:
-                    kernel = os.stat(made.base / "root" / plain)
+                    kernel = os.stat(new_tree.base / "root" / plain)
                     assert (kernel.st_dev, kernel.st_ino) == (status.st_dev, status.st_ino)
-                assert os.path.realpath(found.path) == str(found.path)
+                assert os.path.realpath(location.path) == str(location.path)
 
 
 def lexical(made: Tree, text: str) -> str | None:
@@ -144,36 +147,38 @@ def lexical(made: Tree, text: str) -> str | None:
 @tries(70)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
 def test_writable_path_is_new_or_plain_and_inside(rows, asked):
-    with tree(rows) as made:
-        root = made.base / "root"
-        paths = Paths(made.workspaces, "outputs", "0123456789abcdef")
-        for text in map(made.path, asked):
-            found = outcome(lambda one: paths.output(one, inputs=(), overwrite=True), text, refused=ToolError)
-            if isinstance(found, type):
+    with tree(rows) as new_tree:
+        root = new_tree.base / "root"
+        paths = Paths(new_tree.workspaces, "outputs", "0123456789abcdef")
+        for text in map(new_tree.path, asked):
+            output = outcome(
+                lambda name: paths.output(name, inputs=(), overwrite=True), text, refused=ToolError
+            )
+            if isinstance(output, type):
                 continue
-            target = found.target.path
+            target = output.target.path
             assert target.is_relative_to(root)
             assert target != root
             assert target.relative_to(root).parts[0].casefold() != RESERVED
             assert os.path.realpath(target.parent) == str(target.parent)
             assert not target.is_symlink()
             if not text.lower().startswith("file:") and not text.endswith(("/", "/.", "..")):
-                assert lexical(made, text) == str(target)
-            for one in found.replaces:
-                assert (one.path.lstat().st_dev, one.path.lstat().st_ino) in inodes(root)
+                assert lexical(new_tree, text) == str(target)
+            for replaced in output.replaces:
+                assert (replaced.path.lstat().st_dev, replaced.path.lstat().st_ino) in inodes(root)
 
 
 @tries(30)
 @given(TREES, ASKED)
 def test_walkable_folder_leads_nowhere_else(rows: list[tuple[str, str, str]], asked: str):
-    with tree(rows) as made:
-        allowed = inodes(made.base / "root") | inodes(made.base / "other")
-        paths = Paths(made.workspaces, "outputs", "0123456789abcdef")
-        found = outcome(paths.tree, made.path(asked), refused=ToolError)
-        if not isinstance(found, WorkspacePath) or not found.is_folder:
+    with tree(rows) as new_tree:
+        allowed = inodes(new_tree.base / "root") | inodes(new_tree.base / "other")
+        paths = Paths(new_tree.workspaces, "outputs", "0123456789abcdef")
+        location = outcome(paths.tree, new_tree.path(asked), refused=ToolError)
+        if not isinstance(location, WorkspacePath) or not location.is_folder:
             return
-        for folder, names, files in os.walk(found.path, followlinks=True):
-            if Path(folder) in (made.base / "root", made.base / "other"):
+        for folder, names, files in os.walk(location.path, followlinks=True):
+            if Path(folder) in (new_tree.base / "root", new_tree.base / "other"):
                 names[:] = [name for name in names if name.casefold() != RESERVED]
                 files[:] = [name for name in files if name.casefold() != RESERVED]
             for name in (*names, *files):

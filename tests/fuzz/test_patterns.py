@@ -30,18 +30,18 @@ ELSEWHERE = ("gdal_mcp.testing", "sandbox.worker", "sandbox.escape.probe")
 def modules() -> Iterator[ModuleType]:
     """All modules that run on the host; a module that runs in a container has a deadline there."""
     for package in (gdal_mcp, sandbox):
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            in_container = ".inside." in found.name or found.name.startswith(ELSEWHERE)
-            if not in_container and not found.name.endswith(("__main__", "capture_program")):
-                yield importlib.import_module(found.name)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            in_container = ".inside." in module.name or module.name.startswith(ELSEWHERE)
+            if not in_container and not module.name.endswith(("__main__", "capture_program")):
+                yield importlib.import_module(module.name)
 
 
 def patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, tuple | list):
-        for one in value:
-            yield from patterns_in(one)
+        for part in value:
+            yield from patterns_in(part)
     elif isinstance(value, dict):
         yield from patterns_in(list(value.values()))
 
@@ -49,17 +49,17 @@ def patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
 def patterns() -> dict[str, re.Pattern[str]]:
     """Every regular expression by its place."""
     named = {
-        f"{module.__name__}.{name}": one
+        f"{module.__name__}.{name}": pattern
         for module in modules()
         for name, value in vars(module).items()
-        for one in patterns_in(value)
+        for pattern in patterns_in(value)
     }
-    named |= {f"plain {name}": re.compile(one.pattern) for name, one in PLAIN.items()}
+    named |= {f"plain {name}": re.compile(rule.pattern) for name, rule in PLAIN.items()}
     for start, grammars in table().grammars.items():
-        named |= {f"name {start} {number}": one.pattern for number, one in enumerate(grammars)}
+        named |= {f"name {start} {number}": grammar.pattern for number, grammar in enumerate(grammars)}
     shapes = {rule.shape.pattern for rule in packaged().option_rules.values() if rule.shape} - {None, ""}
     named |= {f"option {text}": re.compile(text, re.IGNORECASE) for text in shapes}
-    once = {(one.pattern, one.flags): name for name, one in named.items()}
+    once = {(pattern.pattern, pattern.flags): name for name, pattern in named.items()}
     return {name: named[name] for name in sorted(once.values())}
 
 
@@ -81,7 +81,7 @@ def test_no_regular_expression_is_slow_on_near_matches():
         looks = (pattern.fullmatch, pattern.match, pattern.search)[: 3 if name in SEARCHED else 2]
         for number in range(12 * TIMES):
             text = Maker(pattern, f"{SEED} {name} {number}").text()
-            given = text.encode() if isinstance(pattern.pattern, bytes) else text
+            sample = text.encode() if isinstance(pattern.pattern, bytes) else text
             with quick(why=f"{name}, seed {SEED}, number {number}: {text[:200]!r}"):
                 for look in looks:
-                    look(given)
+                    look(sample)

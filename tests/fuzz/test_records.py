@@ -34,10 +34,10 @@ HEADS = st.fixed_dictionaries({"seq": anything, "hash": st.just("0" * 64) | anyt
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
-    made = AuditLog(tmp_path_factory.mktemp("audit") / "audit.jsonl")
+    new_log = AuditLog(tmp_path_factory.mktemp("audit") / "audit.jsonl")
     for number in range(6):
-        made.append({"type": "call", "object": f"file-{number}.tif", "text": "é\n" * number})
-    return made
+        new_log.append({"type": "call", "object": f"file-{number}.tif", "text": "é\n" * number})
+    return new_log
 
 
 @tries(50)
@@ -97,7 +97,7 @@ CHANGES = st.lists(
 
 @tries(30)
 @given(CHANGES)
-@example([([3], 1e308)])  # how much is kept: infinite, as it is written
+@example([([3], 1e308)])  # `kept_bytes`, which is infinite in the written journal
 @pytest.mark.claim("outputs.journals-not-trusted")
 def test_any_journal_loses_nothing_and_touches_nothing_outside(changes):
     with tempfile.TemporaryDirectory() as folder:
@@ -118,10 +118,10 @@ def test_any_journal_loses_nothing_and_touches_nothing_outside(changes):
             area.prune()
             publish(area, {"c.tif": b"next"}, "call-0002")
         assert outside.read_bytes() == b"precious"
-        found = {path.read_bytes() for path in root.rglob("*") if path.is_file()}
-        assert b"other" in found
-        assert b"next" in found
-        assert tree(root)["a.tif"] in (b"old", b"new") if "a.tif" in tree(root) else b"new" in found
+        contents = {path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        assert b"other" in contents
+        assert b"next" in contents
+        assert tree(root)["a.tif"] in (b"old", b"new") if "a.tif" in tree(root) else b"new" in contents
 
 
 # Settings and policy
@@ -143,11 +143,11 @@ def test_any_policy_is_parsed_or_lists_problems(lines: list[str], odd: bytes):
         file = root.parent / "policy.toml"
         file.write_bytes("\n".join(lines).replace("{root}", str(root)).encode() + odd)
         settings = Settings(workspaces=[root], state_dir=root.parent / "state", policy=file)
-        found = outcome(load_policy, settings, lambda: ("raster_hillshade", "info"), refused=SettingsError)
-        if not isinstance(found, type):
-            said = tomllib.loads(file.read_text())
-            assert len(found.rules) == len(said.get("rule", []))
-            assert len(found.entries) == len(said.get("principal", []))
+        policy = outcome(load_policy, settings, lambda: ("raster_hillshade", "info"), refused=SettingsError)
+        if not isinstance(policy, type):
+            document = tomllib.loads(file.read_text())
+            assert len(policy.rules) == len(document.get("rule", []))
+            assert len(policy.entries) == len(document.get("principal", []))
 
 
 NAMES = sorted(Settings.model_fields)
@@ -163,11 +163,11 @@ VALUES = anything | st.sampled_from(
 @given(st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), VALUES, max_size=4))
 def test_any_settings_are_parsed_or_list_problems(given_values: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
-        kept = {name: value for name, value in given_values.items() if name not in ("config", "self")}
-        found = outcome(lambda: load_settings(**{"state_dir": folder, **kept}), refused=SettingsError)
-        if isinstance(found, Settings):
-            found.limits()
-            found.sizes()
+        values = {name: value for name, value in given_values.items() if name not in ("config", "self")}
+        settings = outcome(lambda: load_settings(**{"state_dir": folder, **values}), refused=SettingsError)
+        if isinstance(settings, Settings):
+            settings.limits()
+            settings.sizes()
 
 
 # Small formats
@@ -181,10 +181,10 @@ def test_any_settings_are_parsed_or_list_problems(given_values: dict[str, Any]):
     )
 )
 def test_path_map_is_parsed_or_refused_never_upwards(texts: list[str]):
-    found = outcome(PathMap.parse, texts, refused=ValueError)
-    if isinstance(found, PathMap):
-        for inside, outside in found.pairs:
-            assert found.host(str(inside / "x")).startswith(str(outside).rstrip("/") + "/")
+    path_map = outcome(PathMap.parse, texts, refused=ValueError)
+    if isinstance(path_map, PathMap):
+        for inside, outside in path_map.pairs:
+            assert path_map.host(str(inside / "x")).startswith(str(outside).rstrip("/") + "/")
             assert ".." not in outside.parts
 
 
@@ -216,8 +216,8 @@ def test_every_mount_below_a_folder_is_found(mounts: list[list[str]], which: int
 @tries(50)
 @given(st.text(max_size=60) | st.lists(FIELDS, max_size=12).map(" ".join))
 def test_invalid_mount_table_is_never_an_empty_one(text: str):
-    found = outcome(submounts, "/", text, refused=IsolationRefused)
-    if isinstance(found, tuple):
+    mounts = outcome(submounts, "/", text, refused=IsolationRefused)
+    if isinstance(mounts, tuple):
         rows = [line.split(" ") for line in text.split("\n") if line]
         assert all(len(row) >= 10 and row[4].startswith("/") for row in rows)
 

@@ -49,8 +49,8 @@ def line(value: Any) -> bytes:
 
 @st.composite
 def cut_short(draw: st.DrawFn) -> bytes:
-    whole = line(draw(REQUESTS))
-    return whole[: draw(st.integers(0, len(whole)))]
+    complete = line(draw(REQUESTS))
+    return complete[: draw(st.integers(0, len(complete)))]
 
 
 BYTES = st.binary(max_size=60).map(lambda data: data.replace(b"\n", b" "))
@@ -92,9 +92,9 @@ def wire(request: pytest.FixtureRequest, base: Path) -> Iterator[Wire]:
     place = Place.made(base / request.param)
     with piped(place.command(), base / "wire.log", era=request.param) as pipes:
         pipes.hello()
-        made = Wire(pipes)
-        assert made.answers()  # the era of the connection is decided by now
-        yield made
+        new_wire = Wire(pipes)
+        assert new_wire.answers()  # the era of the connection is decided by now
+        yield new_wire
         pipes.process.stdin.close()
         assert pipes.end() == 0
         for text in pipes.lines:
@@ -107,8 +107,8 @@ def wire(request: pytest.FixtureRequest, base: Path) -> Iterator[Wire]:
 @tries(15)
 @given(lines=LINES)
 def test_any_lines_are_survived_by_the_next_request(wire: Wire, lines: list[Any]):
-    for one in lines:
-        wire.pipes.write(expanded(one) + b"\n")
+    for input_line in lines:
+        wire.pipes.write(expanded(input_line) + b"\n")
     assert wire.answers()
 
 

@@ -1,6 +1,6 @@
 """Texts with a small language: any text is refused, or passes as a text that has the same meaning and passes again.
 
-The tests for coordinate reference systems and for names of datasets are in tests/unit, beside the texts that they
+The tests for coordinate reference systems and for names of datasets are in tests/unit, next to the texts that they
 begin with.
 """
 
@@ -29,7 +29,10 @@ ARGUMENTS = {
 }
 SEEDS = {
     **FITTING,
-    **{check: [one for values in drivers.values() for one in values] for check, drivers in BY_DRIVER.items()},
+    **{
+        check: [value for values in drivers.values() for value in values]
+        for check, drivers in BY_DRIVER.items()
+    },
     "kernel": ["edge1", "[[0.5,1,0],[10,2,1],[0,1,0]]"],
     "pixel-function-argument": ["k=2", "expression=A+B", "dialect=muparser"],
 }
@@ -43,7 +46,7 @@ def situation(check: str) -> ArgumentContext:
 
 
 def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:
-    plain = [one for one in map(str, seeds) if one]
+    plain = [text for text in map(str, seeds) if text]
     return grown(st.sampled_from(plain), LONGEST) | grown(st.sampled_from(plain), 80) | st.text(max_size=40)
 
 
@@ -54,14 +57,14 @@ def test_any_checked_text_is_refused_or_passes_again(subtests: pytest.Subtests):
 
 
 def passes_again(check: str) -> None:
-    judge, asked = CHECKS[check], situation(check)
+    judge, context = CHECKS[check], situation(check)
 
     @tries(12)
     @given(texts_of(SEEDS.get(check, ["GTiff", "json", "bilinear"])))
     def look(text: str) -> None:
-        passed = outcome(judge, asked, text, refused=ArgumentRefused)
+        passed = outcome(judge, context, text, refused=ArgumentRefused)
         if isinstance(passed, str):
-            assert judge(asked, passed) == passed
+            assert judge(context, passed) == passed
             assert passed.isprintable()
             assert not passed.endswith("=?")
 
@@ -88,8 +91,8 @@ def test_accepted_sql_keeps_its_tokens(words: list[str], between: str, check: An
     for start in ("", "SELECT * FROM t WHERE ", "WITH a AS ("):
         passed = outcome(check, start + text, "sql", refused=ArgumentRefused)
         if isinstance(passed, str):
-            given = [one.text for one in _tokens(start + text, "sql", MAX_STATEMENT)]
-            assert [one.text for one in _tokens(passed, "sql", MAX_STATEMENT)] in (given, given[:-1])
+            tokens = [token.text for token in _tokens(start + text, "sql", MAX_STATEMENT)]
+            assert [token.text for token in _tokens(passed, "sql", MAX_STATEMENT)] in (tokens, tokens[:-1])
 
 
 @tries(20)
@@ -134,9 +137,10 @@ GEOJSON = st.recursive(
     ),
     lambda inner: (
         st.builds(
-            lambda found: {"type": "GeometryCollection", "geometries": found}, st.lists(inner, max_size=3)
+            lambda geometries: {"type": "GeometryCollection", "geometries": geometries},
+            st.lists(inner, max_size=3),
         )
-        | st.builds(lambda one: {"type": "Feature", "geometry": one, "id": "/etc/passwd"}, inner)
+        | st.builds(lambda geometry: {"type": "Feature", "geometry": geometry, "id": "/etc/passwd"}, inner)
     ),
     max_leaves=5,
 )

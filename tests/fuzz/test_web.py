@@ -51,10 +51,12 @@ def mutated(good: str) -> st.SearchStrategy[str]:
 @tries(70)
 @given(st.dictionaries(st.sampled_from(("if-match", "if-none-match")), TAGS | st.text(max_size=30)))
 def test_any_condition_is_answered(headers: dict[str, str]):
-    given = Headers(raw=[(key.encode(), text.encode("latin-1", "replace")) for key, text in headers.items()])
-    found = outcome(precondition, given, ETAG, refused=())
-    assert found in (None, 304, 412)
-    if found is None and "if-match" in headers:
+    request_headers = Headers(
+        raw=[(key.encode(), text.encode("latin-1", "replace")) for key, text in headers.items()]
+    )
+    status = outcome(precondition, request_headers, ETAG, refused=())
+    assert status in (None, 304, 412)
+    if status is None and "if-match" in headers:
         assert headers["if-match"].strip() == "*" or ETAG in headers["if-match"] or "*" in headers["if-match"]
 
 
@@ -76,13 +78,13 @@ def test_only_the_very_ticket_opens_and_only_once(data: st.DataObject, later: fl
 @pytest.mark.claim("console.session-needed")
 def test_only_both_secrets_of_one_session_find_it(data: st.DataObject):
     sessions = Sessions()
-    one, other = sessions.open(ANN, None), sessions.open(ANN, None)
-    secrets = (one.id, one.key, other.id, other.key)
-    texts = st.sampled_from(range(4)).map(lambda at: secrets[at]) | mutated(one.id)
+    session, other = sessions.open(ANN, None), sessions.open(ANN, None)
+    secrets = (session.id, session.key, other.id, other.key)
+    texts = st.sampled_from(range(4)).map(lambda at: secrets[at]) | mutated(session.id)
     texts |= st.sampled_from(("", "\udcff"))
     name, key = data.draw(texts), data.draw(texts)
-    found = sessions.find(name, key)
-    assert (found is not None) == ((name, key) in ((one.id, one.key), (other.id, other.key)))
+    match = sessions.find(name, key)
+    assert (match is not None) == ((name, key) in ((session.id, session.key), (other.id, other.key)))
 
 
 HEADERS = st.dictionaries(
@@ -113,8 +115,10 @@ async def verify(text: str) -> Principal | None:
 def test_any_console_request_is_authenticated_or_refused(headers: dict[str, str], body: bytes):
     auth = ConsoleAuth(Principal("local:me"), LoginTokens("s"), "c", ("http://127.0.0.1:1",), verify)
     session = auth.sessions.open(ANN, None)
-    said = {name: one.replace("ID", session.id).replace("KEY", session.key) for name, one in headers.items()}
-    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in said.items()]
+    sent = {
+        name: text.replace("ID", session.id).replace("KEY", session.key) for name, text in headers.items()
+    }
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.items()]
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -122,21 +126,23 @@ def test_any_console_request_is_authenticated_or_refused(headers: dict[str, str]
     async def asked() -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": raw}
         request = Request(scope, receive)
-        foreign = said.get("origin", "http://127.0.0.1:1") != "http://127.0.0.1:1"
-        bearer = re.fullmatch(r"(?i)bearer\s+good\s*", said.get("authorization", ""))
-        cookie = f"c={session.id}" in said.get("cookie", "")
-        secrets = cookie and said.get(KEY_HEADER.lower()) == session.key
+        foreign = sent.get("origin", "http://127.0.0.1:1") != "http://127.0.0.1:1"
+        bearer = re.fullmatch(r"(?i)bearer\s+good\s*", sent.get("authorization", ""))
+        cookie = f"c={session.id}" in sent.get("cookie", "")
+        secrets = cookie and sent.get(KEY_HEADER.lower()) == session.key
         viewer = await answer(auth.viewer(request))
         if isinstance(viewer, Viewer):
             assert not foreign
-            assert bearer or ("authorization" not in said and secrets)
+            assert bearer or ("authorization" not in sent and secrets)
             assert viewer.principal == ANN
-        made = await answer(auth.enter(request))
-        if isinstance(made, ConsoleSession):
+        entered = await answer(auth.enter(request))
+        if isinstance(entered, ConsoleSession):
             assert not foreign
-            assert made.principal == ANN
+            assert entered.principal == ANN
             assert json.loads(body) == {"token": "good"}
-        assert {one if isinstance(one, int) else 400 for one in (viewer, made)} <= set(range(400, 500))
+        assert {result if isinstance(result, int) else 400 for result in (viewer, entered)} <= set(
+            range(400, 500)
+        )
 
     with quick():
         anyio.run(asked)
@@ -203,7 +209,7 @@ def hidden(number: int) -> str:
 @example([("", 1)], 20_000)
 @pytest.mark.claim("content.cleaned")
 def test_cleaned_keys_never_replace_each_other(rows: list[tuple[str, Any]], times: int):
-    value = {f"{key}{hidden(number)}": one for number, (key, one) in enumerate(rows * times)}
+    value = {f"{key}{hidden(number)}": field for number, (key, field) in enumerate(rows * times)}
     with quick():
         cleaned = clean_value(value)
     assert len(cleaned) == min(len(value), 20_001)

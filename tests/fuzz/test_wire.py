@@ -24,8 +24,8 @@ MARK = b"<end>"
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
-    whole = HEADER.pack(kind, len(payload)) + payload
-    return whole.replace(b"\x10", b"\x10p").replace(b"\n", b"\x10n")
+    data = HEADER.pack(kind, len(payload)) + payload
+    return data.replace(b"\x10", b"\x10p").replace(b"\n", b"\x10n")
 
 
 def said(value: Any) -> bytes:
@@ -78,33 +78,33 @@ def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
 
 def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
     """The frames, and True if the stream broke the protocol. The size in memory is checked after every piece."""
-    reader, found = FrameReader(), []
+    reader, frames = FrameReader(), []
     reader.allow_requests = True
     try:
         with quick():
             for piece in cut(data, sizes):
-                found += reader.feed(piece)
+                frames += reader.feed(piece)
                 assert len(reader._buffer) <= max(LONGEST.values()) + HEADER.size
     except ProtocolBreach:
-        return found, True
-    return found, False
+        return frames, True
+    return frames, False
 
 
 @tries(70)
 @given(STREAMS, SIZES)
 def test_frames_and_breaches_do_not_depend_on_pieces(data: bytes, sizes: list[int]):
-    whole, broken = heard(data, [])
-    assert heard(data, sizes) == heard(data, [1] * min(len(data), 3000)) == (whole, broken)
-    assert sum(isinstance(one, Final) for one in whole) <= 1
-    assert not any(isinstance(one, Final) for one in whole[:-1])
-    for one in whole:
-        if isinstance(one, Question):
-            assert sum(length for _, length in one.ranges) <= MAX_READ_BYTES
-            assert len(one.ranges) <= MAX_RANGES
-            assert all(offset >= 0 < length for offset, length in one.ranges)
-            assert (one.op is Op.READ) == bool(one.ranges)
-            one.name.encode()
-        json.dumps([getattr(one, "facts", None), getattr(one, "value", None)], allow_nan=False)
+    frames, broken = heard(data, [])
+    assert heard(data, sizes) == heard(data, [1] * min(len(data), 3000)) == (frames, broken)
+    assert sum(isinstance(message, Final) for message in frames) <= 1
+    assert not any(isinstance(message, Final) for message in frames[:-1])
+    for message in frames:
+        if isinstance(message, Question):
+            assert sum(length for _, length in message.ranges) <= MAX_READ_BYTES
+            assert len(message.ranges) <= MAX_RANGES
+            assert all(offset >= 0 < length for offset, length in message.ranges)
+            assert (message.op is Op.READ) == bool(message.ranges)
+            message.name.encode()
+        json.dumps([getattr(message, "facts", None), getattr(message, "value", None)], allow_nan=False)
 
 
 @tries(50)
@@ -112,7 +112,7 @@ def test_frames_and_breaches_do_not_depend_on_pieces(data: bytes, sizes: list[in
 @example(b"", [], [b"x" * 80, b"y" * 80])
 def test_what_is_kept_of_a_conversation_is_bounded(data: bytes, sizes: list[int], errors: list[bytes]):
     progress: list[tuple[float, str]] = []
-    talk = Session(LIMITS, FrameReader(), bytearray(), lambda *one: progress.append(one), MARK)
+    talk = Session(LIMITS, FrameReader(), bytearray(), lambda *report: progress.append(report), MARK)
     for piece in cut(data, sizes):
         if talk.feed([(STDOUT, piece)]) is not None:
             break
@@ -124,5 +124,5 @@ def test_what_is_kept_of_a_conversation_is_bounded(data: bytes, sizes: list[int]
     assert b"".join(errors).startswith(talk.printed_stderr[: len(b"".join(errors))])
     assert all(len(message.encode()) <= 4 * MAX_MESSAGE for _, message in progress)
     fractions = [fraction for fraction, _ in progress]
-    assert all(0 <= one <= 1 for one in fractions)
+    assert all(0 <= fraction <= 1 for fraction in fractions)
     assert fractions == sorted(set(fractions))

@@ -79,7 +79,7 @@ class World:
 
 
 def request_to(box: Box, **measured: Any) -> dict[str, Any] | None:
-    """What a worker is asked after it has sent its measurements; None if its container ends without a job."""
+    """The request of the job that a worker receives after its measurements; None if the container ends without one."""
     box.say(frame(b"R", measured))
     head = _exactly(box, 4)
     request: dict[str, Any] | None = (

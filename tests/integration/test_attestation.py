@@ -33,8 +33,8 @@ def probe(runner, make_template, workspace, cancel):
 
     def one():
         with StagingArea(Workspace.at(workspace, writable=True)).open("staging-0001", USER) as staging:
-            made = make_template(handler("pass"), workspace=workspace, staging=staging.path)
-            template = replace(made, masks=(PurePosixPath(workspace / RESERVED),))
+            base = make_template(handler("pass"), workspace=workspace, staging=staging.path)
+            template = replace(base, masks=(PurePosixPath(workspace / RESERVED),))
             return attest(runner, template, staging.path, cancel)
 
     return one
@@ -47,10 +47,10 @@ def weaken(monkeypatch):
 
 
 def test_this_host_isolates_as_asked(probe):
-    found = probe()
-    assert all(row.ok for row in found)
+    rows = probe()
+    assert all(row.ok for row in rows)
     names = {"user", "CapEff", "Seccomp", "cgroup memory", "cgroup pids", "cgroup cpus"}
-    assert names | {"write outside scratch and output"} <= {row.name for row in found}
+    assert names | {"write outside scratch and output"} <= {row.name for row in rows}
 
 
 def setting(**values):
@@ -63,7 +63,7 @@ def mounts(change):
 
 def without_limit(name):
     def change(_body, host):
-        host["Ulimits"] = [one for one in host["Ulimits"] if one["Name"] != name]
+        host["Ulimits"] = [limit for limit in host["Ulimits"] if limit["Name"] != name]
 
     return change
 
@@ -147,10 +147,10 @@ def test_one_empty_folder_is_not_taken_for_another(
     for name in ("asked", "other"):
         (tmp_path / name).mkdir(mode=0o755)
     weaken(mounts(lambda rows: rows[0].update(Source=str(tmp_path / "other"))))
-    made = make_template(handler("pass"), workspace=tmp_path / "asked", staging=staging.path)
+    template = make_template(handler("pass"), workspace=tmp_path / "asked", staging=staging.path)
     for _ in range(2):
         with pytest.raises(AttestationFailed) as caught:
-            attest(runner, made, staging.path, cancel)
+            attest(runner, template, staging.path, cancel)
         assert f"{tmp_path}/asked is this host" in str(caught.value)
         monkeypatch.setattr(attestation, "comparable_boot", lambda _info: "another kernel's")
 
@@ -169,7 +169,11 @@ def test_unsupported_engine_limits_are_set_inside_and_measured(
     engine, owner, make_template, staging, cancel, weaken, monkeypatch
 ):
     """Like in a Pod. The filter lets no process set the limit of core dumps, so the engine sets that one here."""
-    weaken(lambda _body, host: host.update(Ulimits=[one for one in host["Ulimits"] if one["Name"] == "core"]))
+    weaken(
+        lambda _body, host: host.update(
+            Ulimits=[limit for limit in host["Ulimits"] if limit["Name"] == "core"]
+        )
+    )
     template = make_template(handler("pass"), staging=staging.path)
     with pytest.raises(AttestationFailed):
         attest(Runner(engine, owner.id), template, staging.path, cancel)

@@ -16,8 +16,8 @@ def test_unlistable_leftovers_are_retried_while_the_server_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "REAP_SECONDS", 0.0)
-    with server(tmp_path) as made, monkeypatch.context() as failing:
-        hosting: Any = made.pipeline.execution.hosting
+    with server(tmp_path) as memory_server, monkeypatch.context() as failing:
+        hosting: Any = memory_server.pipeline.execution.hosting
         again, attempts = anyio.Event(), 0
 
         def answer() -> None:
@@ -29,7 +29,7 @@ def test_unlistable_leftovers_are_retried_while_the_server_runs(
 
         async def reap_twice() -> None:
             async with anyio.create_task_group() as group:
-                group.start_soon(background.reap, replace(made.app, hosting=hosting))
+                group.start_soon(background.reap, replace(memory_server.app, hosting=hosting))
                 await again.wait()
                 group.cancel_scope.cancel()
 

@@ -46,15 +46,15 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     root = tmp_path_factory.mktemp("calls")
     workspace = root / "ws"
     workspace.mkdir()
-    for one in (workspace, *workspace.parents[:4]):
-        one.chmod(one.stat().st_mode | 0o055)
+    for folder in (workspace, *workspace.parents[:4]):
+        folder.chmod(folder.stat().st_mode | 0o055)
     for name, data in FILES.items():
         (workspace / name).write_bytes(data)
     settings = load_settings(
         workspaces=[str(workspace)], state_dir=str(root / "state"), approval="never", pool_max=0
     )
-    with running(settings) as made:
-        yield made
+    with running(settings) as new_app:
+        yield new_app
 
 
 def workspace(app: App) -> Path:
@@ -63,15 +63,15 @@ def workspace(app: App) -> Path:
 
 def test_numbers_outside_json_are_given_as_text(app: App):
     endless = {"Infinity", "-Infinity", "NaN"}
-    for path, kind, more, found in (
+    for path, kind, options, expected in (
         ("nowhere.vrt", "raster", {}, {"Infinity", "NaN"}),  # the geotransform
         ("floats.tif", "raster", {"stats": True, "min-max": True}, endless),
         ("everywhere.vrt", "vector", {}, endless),  # the extent
     ):
-        arguments = {"input": path, "output-format": "json", **more}
+        arguments = {"input": path, "output-format": "json", **options}
         reply = called(app, "gdal_read", {"algorithm": f"{kind} info", "arguments": arguments})
         assert reply.error is None
-        assert found <= set(_texts(reply.result["untrusted"]["report"])), path
+        assert expected <= set(_texts(reply.result["untrusted"]["report"])), path
 
 
 def test_a_raster_that_lies_nowhere_is_described(app: App):
@@ -82,8 +82,8 @@ def test_a_raster_that_lies_nowhere_is_described(app: App):
 
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
     elif isinstance(value, str):
         yield value
 
@@ -131,12 +131,12 @@ def test_published_files_are_recorded_whatever_fails_later(app, monkeypatch, pla
     reply = called(pipeline, "convert", {"input": "floats.tif", "output": name})
     target = workspace(app) / name
     assert target.is_file()
-    [event] = [one.event for one in tail(app.settings.state_dir / "audit.jsonl", 1)]
+    [event] = [entry.event for entry in tail(app.settings.state_dir / "audit.jsonl", 1)]
     assert (event["type"], event["call"]) == ("call.finished", reply.call_id)
     assert (event["outcome"], [row["path"] for row in event["outputs"]]) == (OUTCOMES[place], [str(target)])
     call = app.registry.call(reply.call_id)
     assert call is not None
     assert (call.outcome, [row["path"] for row in call.files]) == (OUTCOMES[place], [str(target)])
     assert app.registry.artifact(target.as_uri()) is not None
-    assert all(one.finished is not None for one in app.registry.search().items)
+    assert all(record.finished is not None for record in app.registry.search().items)
     assert (reply.error.code if reply.error else "OK") == OUTCOMES[place]

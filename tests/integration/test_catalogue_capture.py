@@ -65,7 +65,9 @@ def test_useless_image_answer_fails_and_leaves_nothing(client, engine, image, mo
     ask_it = capture.run_program
     monkeypatch.setattr(capture, "_OWNER", "catalogue-of-this-test")
     monkeypatch.setattr(
-        capture, "run_program", lambda engine, image, _program, given: ask_it(engine, image, program, given)
+        capture,
+        "run_program",
+        lambda engine, image, _program, arguments: ask_it(engine, image, program, arguments),
     )
     with pytest.raises(CaptureFailed):
         capture_image(engine, image.id)
@@ -95,15 +97,19 @@ UNSHOWN = {
 
 def test_a_step_is_written_as_its_help_says(ask: Ask) -> None:
     steps = packaged().steps
-    said = ask(ITSELF + WRITTEN, [[path, step.name, step.pipelines[0]] for path, step in steps.items()])
-    assert said.keys() == steps.keys()
+    written = ask(ITSELF + WRITTEN, [[path, step.name, step.pipelines[0]] for path, step in steps.items()])
+    assert written.keys() == steps.keys()
     for path, step in steps.items():
-        visible = [one for one in step.algorithm.arguments if not one.hidden and one.name != "quiet"]
-        shown = {one.name: one for one in visible if one.usage.get("place") != "output"}
-        assert set(shown) - set(said[path]) == UNSHOWN.get(path, set()), path
+        visible = [
+            argument
+            for argument in step.algorithm.arguments
+            if not argument.hidden and argument.name != "quiet"
+        ]
+        shown = {argument.name: argument for argument in visible if argument.usage.get("place") != "output"}
+        assert set(shown) - set(written[path]) == UNSHOWN.get(path, set()), path
         # a step that gets its input from the previous step has no input argument, whatever its help shows
         comes_first = "first" in step.places
-        for name, how in said[path].items():
+        for name, how in written[path].items():
             if name == "input" and not comes_first:
                 continue
             argument = shown[name]
@@ -136,7 +142,7 @@ def test_gdal_agrees_on_step_inputs_and_outputs(ask: Ask) -> None:
         for path, step in packaged().steps.items()
         if step.places == ("middle",)
         and names.count(step.name) == 1
-        and not any(one.required for one in step.algorithm.arguments)
+        and not any(argument.required for argument in step.algorithm.arguments)
     ]
     assert len(rows) > 30
     assert {path for path, answers in ask(ITSELF + FLOW, rows).items() if answers != [True, True]} == set()
@@ -179,8 +185,8 @@ def test_driver_for_a_name_matches_gdal(ask: Ask) -> None:
     assert chosen.pop("vector a.mbtiles") == "MVT"  # GDAL chooses MBTiles and writes with MVT
     assert {"raster a.tif", "raster a.nc", "vector a.gpkg", "vector a.json", "vector a.shp"} <= set(chosen)
     assert len(chosen) > 40
-    said = {key: driver_for(packaged(), key.split(" ", 1)[1], key.split(" ", 1)[0]) for key in chosen}  # type: ignore[arg-type]
-    assert said == chosen
+    predicted = {key: driver_for(packaged(), key.split(" ", 1)[1], key.split(" ", 1)[0]) for key in chosen}  # type: ignore[arg-type]
+    assert predicted == chosen
 
 
 READ = """
@@ -231,8 +237,8 @@ def test_gdal_reads_rendered_words_as_bound_values(ask: Ask) -> None:
 
 def test_gdal_keeps_each_packed_list_value_whole(ask: Ask) -> None:
     layers = ["plain", "two words", "it's", "back\\slash", "-dash", "--config", "[x]"]
-    given = {"input": ["/ws/in.gpkg"], "output": ["/ws/out.gpkg"], "input-layer": layers}
-    assert ask(READ, ["vector convert", rendered("vector convert", given)])["input-layer"] == layers
+    arguments = {"input": ["/ws/in.gpkg"], "output": ["/ws/out.gpkg"], "input-layer": layers}
+    assert ask(READ, ["vector convert", rendered("vector convert", arguments)])["input-layer"] == layers
 
 
 CONVERTED = """
@@ -249,9 +255,9 @@ print(json.dumps(sorted(os.listdir("/tmp"))))
 
 def test_a_list_of_datasets_holds_each_path_whole(ask: Ask) -> None:
     names = ["plain.tif", "a,b.tif", 'a "b".tif', 'a, "b" \\c.tif', " a .tif", "-oo.tif", "back\\slash.tif"]
-    given = [{"input": [f"/tmp/{name}"], "output": [f"/tmp/{at},o.png"]} for at, name in enumerate(names)]
-    made = ask(CONVERTED, [[one["input"][0], rendered("raster convert", one)] for one in given])
-    assert made == sorted([*names, *(f"{at},o.png" for at in range(len(names)))])
+    calls = [{"input": [f"/tmp/{name}"], "output": [f"/tmp/{at},o.png"]} for at, name in enumerate(names)]
+    outputs = ask(CONVERTED, [[call["input"][0], rendered("raster convert", call)] for call in calls])
+    assert outputs == sorted([*names, *(f"{at},o.png" for at in range(len(names)))])
 
 
 DEFINITIONS = """
@@ -293,7 +299,9 @@ def test_crs_of_every_authority_round_trips_every_form(ask: Ask) -> None:
             refusals.append(form)
     assert len(pairs) > 100
     # geoids as PROJ strings
-    assert all("grids=" in one or not one.startswith(("+proj", "G", "P", "{")) for one in refusals)
+    assert all(
+        "grids=" in refusal or not refusal.startswith(("+proj", "G", "P", "{")) for refusal in refusals
+    )
     for start in range(0, len(pairs), 20):  # an argument of a program is at most 128 KiB
         assert ask(SAME, pairs[start : start + 20]) == []
 

@@ -218,10 +218,10 @@ def opened(
 ) -> Opened:
     root = tmp_path_factory.mktemp("names") / "ws"
     root.mkdir()
-    made = make(client, image, root)
+    report = make(client, image, root)
     paths = Paths(Workspaces((Workspace.at(root, writable=False),)), "outputs", "0123456789abcdef")
-    texts = [text.replace("{ws}", str(root)) for text in WRITTEN if WRITTEN[text][0] in made["have"]]
-    names = [paths.source(text).name for text in (*texts, *made["listed"])]
+    texts = [text.replace("{ws}", str(root)) for text in WRITTEN if WRITTEN[text][0] in report["have"]]
+    names = [paths.source(text).name for text in (*texts, *report["listed"])]
     template = make_template(
         handler(OPEN), limits=LIMITS, workspace=root, environment=dict(environment(LIMITS))
     )
@@ -229,24 +229,24 @@ def opened(
         result = runner.run(Job("call-0001", template, {"names": names}), cancel)
     assert result.outcome == Exited(0), result
     assert result.final is not None
-    return Opened(paths, frozenset(made["have"]), tuple(made["listed"]), result.final["told"])
+    return Opened(paths, frozenset(report["have"]), tuple(report["listed"]), result.final["told"])
 
 
 def make(client: docker.DockerClient, image: Image, root: Path) -> Any:
     root.chmod(0o777)  # the container runs as `nobody` here
-    said = plain(client, image, MAKE, str(root), volumes={str(root): {"bind": str(root), "mode": "rw"}})
+    output = plain(client, image, MAKE, str(root), volumes={str(root): {"bind": str(root), "mode": "rw"}})
     root.chmod(0o755)
-    return said
+    return output
 
 
 def plain(client: docker.DockerClient, image: Image, program: str, *arguments: str, **given: Any) -> Any:
     """Prints of a program, as JSON, in a container without our settings."""
     command = ["python3", "-c", program, *arguments]
     user = f"{USER[0]}:{USER[1]}"
-    said = client.containers.run(
+    output = client.containers.run(
         image.id, command, user=user, network_mode="none", remove=True, stderr=False, **given
     )
-    return json.loads(said)
+    return json.loads(output)
 
 
 @pytest.mark.claim("names.read-whole")
@@ -268,7 +268,7 @@ def test_every_part_gdal_lists_is_accepted_and_opens(opened: Opened):
 def test_every_proved_form_was_opened(opened: Opened, image: Image):
     proved = {form["driver"] for form in table().forms if form.get("proved", True)}
     assert proved == {driver for driver, _ in WRITTEN.values()} | {"GTiff"}
-    assert proved & opened.have == {told[0] for told in opened.told.values()}
+    assert proved & opened.have == {answer[0] for answer in opened.told.values()}
     if image.standin:
         assert proved <= opened.have
 
@@ -286,11 +286,11 @@ print(json.dumps({
 
 @pytest.mark.claim("names.files-only")
 def test_every_declared_connection_and_file_system_is_refused(client, image):
-    told = plain(client, image, PREFIXES)
-    assert "PG:" in told["connections"]
-    assert "/vsicurl/" in told["file_systems"]
-    texts = [f"{one}x" for one in (*told["connections"], *told["file_systems"])]
-    texts = [one for one in texts if not one.startswith(("/vsizip/", "/vsitar/", "/vsigzip/"))]
+    prefixes = plain(client, image, PREFIXES)
+    assert "PG:" in prefixes["connections"]
+    assert "/vsicurl/" in prefixes["file_systems"]
+    texts = [f"{prefix}x" for prefix in (*prefixes["connections"], *prefixes["file_systems"])]
+    texts = [text for text in texts if not text.startswith(("/vsizip/", "/vsitar/", "/vsigzip/"))]
     accepted = [text for text in texts if not refused(text)]
     assert not accepted
     named = {text for text in texts if parse_code(text) is Code.NETWORK_BLOCKED}

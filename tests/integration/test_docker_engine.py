@@ -39,8 +39,8 @@ def ours(client, owner):
 def _nothing_is_left(engine, ours):
     yield
     left = ours()
-    for one in left:
-        engine.container(one).remove()
+    for name in left:
+        engine.container(name).remove()
     assert left == []
 
 
@@ -89,9 +89,9 @@ def test_container_is_removed_after_failed_attempts(engine, waiting, marks, monk
     wire = container.start()
     failures, real = [failure] * 3, engine._api.remove_container
 
-    def remove(*given, **options):
+    def remove(*arguments, **options):
         if not failures:
-            return real(*given, **options)
+            return real(*arguments, **options)
         if failures.pop():
             raise failure
         return None
@@ -121,19 +121,19 @@ def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypat
 @pytest.fixture
 def declaring(client, image):
     """`declaring(*lines)` is an image with these declarations, which is removed afterwards."""
-    made = []
+    images = []
 
     def one(*lines):
         base = client.api.create_container(image.id, "true")["Id"]
         try:
-            made.append(client.api.commit(base, changes=list(lines))["Id"])
+            images.append(client.api.commit(base, changes=list(lines))["Id"])
         finally:
             client.api.remove_container(base)
-        return made[-1]
+        return images[-1]
 
     yield one
-    for found in made:
-        client.api.remove_image(found, force=True)
+    for name in images:
+        client.api.remove_image(name, force=True)
 
 
 DECLARED = (
@@ -146,8 +146,8 @@ DECLARED = (
 def test_what_an_image_declares_has_no_effect(runner, make_template, declaring, cancel):
     tell = "return {'code': 0, 'environment': dict(os.environ), 'user': os.getuid(), 'folder': os.getcwd()}"
     template = replace(make_template(handler(tell)), image=declaring(*DECLARED))
-    found = runner.run(Job("call-0001", template, {}), cancel).final
-    assert (found["environment"], found["user"], found["folder"]) == (ENVIRONMENT, USER[0], "/tmp")
+    final = runner.run(Job("call-0001", template, {}), cancel).final
+    assert (final["environment"], final["user"], final["folder"]) == (ENVIRONMENT, USER[0], "/tmp")
 
 
 @pytest.mark.claim("sandbox.image-declares-nothing")
@@ -162,9 +162,9 @@ def test_an_image_that_brings_a_volume_is_refused(engine, quiet, marks, declarin
 @pytest.fixture
 def proxy(tmp_path_factory):
     path = tmp_path_factory.mktemp("engine") / "engine.sock"
-    made = EngineProxy(path, os.environ.get("DOCKER_HOST", DOCKER_SOCKET).removeprefix("unix://"))
-    yield made
-    made.close()
+    new_proxy = EngineProxy(path, os.environ.get("DOCKER_HOST", DOCKER_SOCKET).removeprefix("unix://"))
+    yield new_proxy
+    new_proxy.close()
 
 
 @pytest.fixture

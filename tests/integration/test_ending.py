@@ -23,11 +23,13 @@ def test_container_end_is_reported_after_its_last_process(runner, make_template,
         assert slot.ending is not None
         assert not readable([slot.ending], 0)
         first = slot.container.process()
-        inside = [one for one in os.listdir("/proc") if one.isdigit() and _is_in(slot.container.id, one)]
+        inside = [
+            number for number in os.listdir("/proc") if number.isdigit() and _is_in(slot.container.id, number)
+        ]
         assert len(inside) == 2
         os.kill(first, signal.SIGKILL)
         until(lambda: readable([slot.ending], 0))
-        assert not [one for one in inside if _is_in(slot.container.id, one)]
+        assert not [number for number in inside if _is_in(slot.container.id, number)]
     finally:
         slot.remove()
 

@@ -154,8 +154,8 @@ def own(grounds: Path) -> Place:
 
 @pytest.fixture(scope="module")
 def talk(own: Place) -> Iterator[Talk]:
-    with inside(own.command("--approval", "never", "--no-preview"), person=Person()) as made:
-        yield made
+    with inside(own.command("--approval", "never", "--no-preview"), person=Person()) as new_talk:
+        yield new_talk
 
 
 def remove(path: Path) -> None:
@@ -193,15 +193,15 @@ def spring(
             remove(own.path(output))
         if first := BEFORE.get(example["algorithm"]):
             ran(talk, first)
-        told = ran(talk, example)
+        result = ran(talk, example)
         with subtests.test(example["algorithm"], does=example["does"]):
-            assert told.get("outcome") == "OK" or "error" not in told, told
-            outputs = (one for one in told.get("outputs", ()) if isinstance(one, dict))
+            assert result.get("outcome") == "OK" or "error" not in result, result
+            outputs = (entry for entry in result.get("outputs", ()) if isinstance(entry, dict))
             codes = {
                 row["code"]
-                for row in [*told.get("checks", ()), *(row for one in outputs for row in one["checks"])]
+                for row in [*result.get("checks", ()), *(row for entry in outputs for row in entry["checks"])]
             }
-            assert codes <= MEANT.get(example["algorithm"], set()), (codes, told)
+            assert codes <= MEANT.get(example["algorithm"], set()), (codes, result)
 
 
 def test_some_examples_run_and_their_checks_find_nothing(talk, own, kept, subtests):
@@ -210,4 +210,4 @@ def test_some_examples_run_and_their_checks_find_nothing(talk, own, kept, subtes
 
 @pytest.mark.nightly
 def test_all_examples_run_and_their_checks_find_nothing(talk, own, kept, subtests):
-    spring(talk, own, kept, [one for n, one in enumerate(EXAMPLES) if n % FEW], subtests)
+    spring(talk, own, kept, [example for n, example in enumerate(EXAMPLES) if n % FEW], subtests)

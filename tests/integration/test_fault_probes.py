@@ -18,10 +18,10 @@ ONE_THREAD = ('"GDAL_NUM_THREADS": "2"', '"GDAL_NUM_THREADS": "1"')
 
 
 def test_each_probe_decides_and_stores_per_image(engine: Engine, image: Image, tmp_path: Path) -> None:
-    found = probe(engine, image.id, image.digest, tmp_path)
+    probed = probe(engine, image.id, image.digest, tmp_path)
     for name, fault in faults().items():
-        assert (found.state(name) is FaultState.UNKNOWN) == (not fault.probe)
-    assert load_probed(tmp_path, image.digest) == found
+        assert (probed.state(name) is FaultState.UNKNOWN) == (not fault.probe)
+    assert load_probed(tmp_path, image.digest) == probed
     assert load_probed(tmp_path, f"{image.digest}0").states == {}
 
 
@@ -49,6 +49,6 @@ with gdal.config_option("GDAL_NUM_THREADS", "2"):
 
 
 def test_failed_probe_program_leaves_unknown_and_stores_nothing(engine, tmp_path):
-    found = probe(engine, "sha256:" + "0" * 64, "sha256:gone", tmp_path)
-    assert found.states == {}
+    probed = probe(engine, "sha256:" + "0" * 64, "sha256:gone", tmp_path)
+    assert probed.states == {}
     assert not list(tmp_path.iterdir())

@@ -75,7 +75,9 @@ def carry_out(desk: SimpleNamespace, work: Draft, gdal: Gdal) -> str:
         mounts = {desk.root: (str(desk.root), "ro"), staging.path: ("/staging", "rw")}
         printed = gdal(work.command.options, USER, mounts)
         targets = {output.target.name: output.target for output in work.outputs}
-        publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]
+        publications = [
+            Publication(collected.name, targets[collected.name]) for collected in staging.collect()
+        ]
         gone = [*(old for output in work.outputs for old in output.replaces), *work.files.removes]
         staging.publish("call-0001", publications, gone, work.files.transfers, work.files.listings)
     return printed
@@ -97,8 +99,8 @@ def test_files_match_the_result_of_gdal_alone(desk, gdal, tmp_path, operation, s
     for path in (alone, *alone.rglob("*")):
         path.chmod(0o777)
     before = tree(desk.root)
-    given = {"source": (source,), "destination": (destination,), "recursive": ("true",)}
-    carry_out(desk, plan_operation(operation, given, desk.paths), gdal)
+    arguments = {"source": (source,), "destination": (destination,), "recursive": ("true",)}
+    carry_out(desk, plan_operation(operation, arguments, desk.paths), gdal)
     recursive = ("--recursive",) if (alone / source).is_dir() else ()
     words = (*operation.split(), *recursive, f"--source=/d/{source}", f"--destination=/d/{destination}")
     gdal(words, USER, {alone: ("/d", "rw")})
@@ -109,9 +111,9 @@ def test_files_match_the_result_of_gdal_alone(desk, gdal, tmp_path, operation, s
 
 
 def test_second_sync_does_nothing_and_third_copies_changes(desk, gdal):
-    given = {"source": ("src/",), "destination": ("dst",), "recursive": ("true",)}
+    arguments = {"source": ("src/",), "destination": ("dst",), "recursive": ("true",)}
     (desk.root / "dst/a.txt").write_bytes(b"NEW A")  # of the same size and newer: GDAL does not copy it
-    carry_out(desk, plan_operation("vsi sync", given, desk.paths), gdal)
+    carry_out(desk, plan_operation("vsi sync", arguments, desk.paths), gdal)
     assert (desk.root / "dst/a.txt").read_bytes() == b"NEW A"
 
 

@@ -28,13 +28,13 @@ def app(grounds: Path, oracle: Oracle) -> Iterator[App]:
     make_data(oracle, workspace)
     (workspace / "lacking.dat").write_bytes(b"ARROW1\0\0" + bytes(64))
     settings = load_settings(workspaces=[str(workspace)], state_dir=str(grounds / "state"), approval="never")
-    with running(settings) as made:
-        yield made
+    with running(settings) as new_app:
+        yield new_app
 
 
 def test_common_formats_are_written_and_read(app: App, subtests: pytest.Subtests):
-    for kind, source, made in (("raster", "rgb.tif", RASTER), ("vector", "zones.gpkg", VECTOR)):
-        for driver, output in made.items():
+    for kind, source, outputs in (("raster", "rgb.tif", RASTER), ("vector", "zones.gpkg", VECTOR)):
+        for driver, output in outputs.items():
             with subtests.test(driver=driver):
                 arguments = {"input": source, "output": output, "output-format": driver}
                 written = called(app, "gdal_write", {"algorithm": f"{kind} convert", "arguments": arguments})

@@ -78,24 +78,26 @@ def job(tmp_path: Path) -> Job:
 
 
 def cases(report: Path, kind: str = "") -> list[str]:
-    found = ET.parse(report).iter("testcase")
-    return [str(one.get("name")) for one in found if not kind or one.find(kind) is not None]
+    testcases = ET.parse(report).iter("testcase")
+    return [
+        str(testcase.get("name")) for testcase in testcases if not kind or testcase.find(kind) is not None
+    ]
 
 
 def test_action_checks_workflows_runs_one_and_uploads_reports(job: Job):
     assert job.run(WORKFLOW, "check"), job.log
     reports = job.artifacts["reports"]
-    assert {one.stem for one in reports.iterdir()} == {*CHECKED, "run"}
+    assert {path.stem for path in reports.iterdir()} == {*CHECKED, "run"}
     assert cases(reports / "addresses_by_district.xml") == ["points", "sums"]
-    assert [cases(one, "failure") for one in reports.iterdir()] == [[]] * 4
+    assert [cases(report, "failure") for report in reports.iterdir()] == [[]] * 4
     assert {"relief.tif", "contours.geojson", "tiles"} <= {
-        one.name for one in (job.workspace / "sample").iterdir()
+        path.name for path in (job.workspace / "sample").iterdir()
     }
 
 
 def test_wrong_workflow_fails_job_and_runs_nothing(job: Job):
-    def checkout_wrong(job: Job, given: Mapping[str, Any]) -> None:
-        checkout(job, given)
+    def checkout_wrong(job: Job, inputs: Mapping[str, Any]) -> None:
+        checkout(job, inputs)
         file = job.workspace / "workflows" / "flood_depth.yaml"
         file.write_text(file.read_text().replace("include_field: [parcel", "include_field: [plot"))
 

@@ -24,11 +24,11 @@ pytestmark = pytest.mark.engine
 def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
     """The GDAL image under another name and with labels that do not contain its version."""
     opened = "org.opencontainers.image"
-    said = ("io.gdal-mcp.gdal-version", f"{opened}.version", f"{opened}.revision")
-    recipe = "\n".join([f"FROM {image.id}", *(f'LABEL {name}=""' for name in said)])
-    made, _ = client.images.build(rm=True, fileobj=io.BytesIO(recipe.encode()), tag="gdal-mcp-test:silent")
+    labels = ("io.gdal-mcp.gdal-version", f"{opened}.version", f"{opened}.revision")
+    recipe = "\n".join([f"FROM {image.id}", *(f'LABEL {name}=""' for name in labels)])
+    built, _ = client.images.build(rm=True, fileobj=io.BytesIO(recipe.encode()), tag="gdal-mcp-test:silent")
     yield "gdal-mcp-test:silent"
-    client.images.remove(made.id, force=True)
+    client.images.remove(built.id, force=True)
 
 
 def test_image_without_version_label_is_asked(silent_image, image, workspace, tmp_path):
@@ -42,12 +42,12 @@ def test_image_without_version_label_is_asked(silent_image, image, workspace, tm
 
 @pytest.mark.claim("sandbox.host-attested")
 def test_attestation_is_reused_until_something_changes(workspace, tmp_path):
-    kept = tmp_path / "state" / "attestation-gdal.json"
+    cached = tmp_path / "state" / "attestation-gdal.json"
 
-    def attested(**more: object) -> float:
-        with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", **more)) as app:
+    def attested(**changes: object) -> float:
+        with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", **changes)) as app:
             assert all(row.ok for row in app.hosting.ready().attested)
-        return kept.stat().st_mtime_ns
+        return cached.stat().st_mtime_ns
 
     first = attested()
     assert attested() == first
@@ -55,14 +55,14 @@ def test_attestation_is_reused_until_something_changes(workspace, tmp_path):
 
 
 def test_program_is_compiled_once_unless_cache_is_damaged(workspace, tmp_path):
-    kept = tmp_path / "state" / "program-gdal"
+    cached = tmp_path / "state" / "program-gdal"
     sent = []
     for damaged in (False, False, True):
         if damaged:
-            kept.write_bytes(kept.read_bytes()[:-1])
+            cached.write_bytes(cached.read_bytes()[:-1])
         with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
             host = app.hosting.ready()
-            sent.append((kept.stat().st_mtime_ns, host.program.program))
+            sent.append((cached.stat().st_mtime_ns, host.program.program))
     text = delivered(host.toolbox.execution.program(app.settings.pool_seconds + IDLE_MARGIN))
     assert sent[0] == sent[1] != sent[2]
     assert sent[0][1] == sent[2][1] != text.program

@@ -18,20 +18,9 @@ from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.server import build
 from gdal_mcp.tools.look import LIST_WORKSPACE
 from tests.integration.memory_server import ANN, BEN, Server, server
-from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure_nothing(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unmeasured")]
 
 
 async def eventually(condition: Any) -> None:
@@ -64,7 +53,7 @@ class Wire:
 
 @asynccontextmanager
 async def connected(one: Server) -> AsyncIterator[Wire]:
-    made = build(one.app, who=lambda _ctx: ANN)
+    mcp_server = build(one.app, who=lambda _ctx: ANN)
     sending, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](100)
     outbox, received = anyio.create_memory_object_stream[SessionMessage](100)
     wire = Wire(sending)
@@ -76,7 +65,7 @@ async def connected(one: Server) -> AsyncIterator[Wire]:
                 wire.answers[text["id"]] = text
 
     async with sending, received, anyio.create_task_group() as group:
-        group.start_soon(made.run, inbox, outbox, made.create_initialization_options())
+        group.start_soon(mcp_server.run, inbox, outbox, mcp_server.create_initialization_options())
         group.start_soon(read)
         client = {
             "protocolVersion": "2025-06-18",
@@ -104,167 +93,173 @@ async def let_go(one: Server) -> None:
 
 
 async def test_call_continues_after_client_timeout_with_readable_result(tmp_path: Path):
-    with server(tmp_path, approval="never") as one:
-        one.world.gate.clear()
-        async with connected(one) as wire:
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
+        async with connected(memory_server) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
-            await eventually(lambda: started(one) == 1)
+            await eventually(lambda: started(memory_server) == 1)
             await wire.give_up(1, "McpError: MCP error -32001: Request timed out")
-            await eventually(lambda: all(call.waiting == 0 for call in one.pipeline.activity.all()))
-            one.world.gate.set()
-            await eventually(lambda: running(one) == 0)
-            assert (one.root / "out.bin").read_bytes() == b"made"
+            await eventually(lambda: all(call.waiting == 0 for call in memory_server.pipeline.activity.all()))
+            memory_server.world.gate.set()
+            await eventually(lambda: running(memory_server) == 0)
+            assert (memory_server.root / "out.bin").read_bytes() == b"made"
             await wire.call(2, "look", path="in.bin")
             [row] = (await wire.answer(2))["waiting_results"]
             await wire.call(3, "look", path="in.bin")
             assert "waiting_results" not in await wire.answer(3)
             assert 1 not in wire.answers
-        kept = one.pipeline.results.read(row["call_id"], 0, 1 << 20, ANN.id)
-        assert kept is not None
-        assert json.loads(kept[0])["outputs"][0]["path"] == str(one.root / "out.bin")
+        stored = memory_server.pipeline.results.read(row["call_id"], 0, 1 << 20, ANN.id)
+        assert stored is not None
+        assert json.loads(stored[0])["outputs"][0]["path"] == str(memory_server.root / "out.bin")
         assert (row["tool"], row["outcome"]) == ("make", "OK")
-        assert one.pipeline.results.read(row["call_id"], 0, 1 << 20, BEN.id) is None
-        context: Any = type("Context", (), {"settings": one.app.settings, "principal": ANN.id})()
+        assert memory_server.pipeline.results.read(row["call_id"], 0, 1 << 20, BEN.id) is None
+        context: Any = type("Context", (), {"settings": memory_server.app.settings, "principal": ANN.id})()
         answer = LIST_WORKSPACE.draft({"result": row["call_id"]}, context)
-        assert answer.result["result"] == json.loads(kept[0])  # type: ignore[union-attr]
+        assert answer.result["result"] == json.loads(stored[0])  # type: ignore[union-attr]
 
 
 @pytest.mark.claim("resources.sent-again-joins")
 async def test_repeated_equal_call_joins_the_running_one(tmp_path: Path):
-    with server(tmp_path, approval="never") as one:
-        one.world.gate.clear()
-        async with connected(one) as wire:
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
+        async with connected(memory_server) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
-            await eventually(lambda: started(one) == 1)
+            await eventually(lambda: started(memory_server) == 1)
             await wire.give_up(1, "timeout")
             await wire.call(2, "make", path="in.bin", output="out.bin")
-            await eventually(lambda: any(call.waiting for call in one.pipeline.activity.all() if call.plan))
-            one.world.gate.set()
-            assert (await wire.answer(2))["outputs"][0]["path"] == str(one.root / "out.bin")
+            await eventually(
+                lambda: any(call.waiting for call in memory_server.pipeline.activity.all() if call.plan)
+            )
+            memory_server.world.gate.set()
+            assert (await wire.answer(2))["outputs"][0]["path"] == str(memory_server.root / "out.bin")
             await wire.call(3, "look", path="in.bin")
             assert "waiting_results" not in await wire.answer(3), "the second request received it"
-        assert one.world.jobs.count("make") == 1
-        assert [event["outcome"][:6] for event in one.events() if event["type"] == "call.joined"] == [
-            "joined"
-        ]
+        assert memory_server.world.jobs.count("make") == 1
+        assert [
+            event["outcome"][:6] for event in memory_server.events() if event["type"] == "call.joined"
+        ] == ["joined"]
 
 
 async def test_call_cancelled_for_another_reason_ends(tmp_path: Path):
-    with server(tmp_path, approval="never") as one:
-        one.world.gate.clear()
-        async with connected(one) as wire:
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
+        async with connected(memory_server) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
-            await eventually(lambda: started(one) == 1)
+            await eventually(lambda: started(memory_server) == 1)
             await wire.give_up(1, "the user pressed stop")
-            await let_go(one)
-            await eventually(lambda: running(one) == 0)
-        assert one.events()[-1]["outcome"] == "CANCELLED"
-        assert not (one.root / "out.bin").exists()
+            await let_go(memory_server)
+            await eventually(lambda: running(memory_server) == 0)
+        assert memory_server.events()[-1]["outcome"] == "CANCELLED"
+        assert not (memory_server.root / "out.bin").exists()
 
 
 async def test_a_cancelled_request_has_no_reply(tmp_path: Path):
-    with server(tmp_path, approval="never") as one:
-        one.world.gate.clear()
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
         replies: list[Reply] = []
         scope = anyio.CancelScope()
 
         async def make() -> None:
             with scope:
-                replies.append(await one.make())
+                replies.append(await memory_server.make())
 
         async with anyio.create_task_group() as group:
             group.start_soon(make)
-            await eventually(lambda: started(one) == 1)
+            await eventually(lambda: started(memory_server) == 1)
             scope.cancel()
-            await let_go(one)
+            await let_go(memory_server)
         assert replies == []
 
 
 async def test_a_server_that_ends_waits_for_no_client(tmp_path: Path):
-    with server(tmp_path, approval="never") as one:
-        one.world.gate.clear()
-        async with connected(one) as wire:
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
+        async with connected(memory_server) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
-            await eventually(lambda: started(one) == 1)
+            await eventually(lambda: started(memory_server) == 1)
             await wire.give_up(1, "timed out")
-            await eventually(lambda: all(call.waiting == 0 for call in one.pipeline.activity.all()))
-            one.pipeline.activity.end()
-            await let_go(one)
-            await eventually(lambda: running(one) == 0)
-        assert one.events()[-1]["outcome"] == "CANCELLED"
+            await eventually(lambda: all(call.waiting == 0 for call in memory_server.pipeline.activity.all()))
+            memory_server.pipeline.activity.end()
+            await let_go(memory_server)
+            await eventually(lambda: running(memory_server) == 0)
+        assert memory_server.events()[-1]["outcome"] == "CANCELLED"
 
 
 @pytest.mark.parametrize("young", [True, False])
 async def test_slow_reading_call_can_be_joined(tmp_path: Path, young: bool):
-    with server(tmp_path, concurrent=4) as one:
-        one.pipeline.activity.join_reads_after = 60.0 if young else 0.0
-        one.world.gate.clear()
+    with server(tmp_path, concurrent=4) as memory_server:
+        memory_server.pipeline.activity.join_reads_after = 60.0 if young else 0.0
+        memory_server.world.gate.clear()
         replies: list[Reply] = []
 
         async def look() -> None:
-            replies.append(await one.call("look", path="in.bin"))
+            replies.append(await memory_server.call("look", path="in.bin"))
 
         async with anyio.create_task_group() as group:
             group.start_soon(look)
-            await eventually(lambda: started(one) == 1)
+            await eventually(lambda: started(memory_server) == 1)
             group.start_soon(look)
-            group.start_soon(lambda: one.call("look", BEN, path="in.bin"))
-            await eventually(lambda: started(one) == (3 if young else 2))
+            group.start_soon(lambda: memory_server.call("look", BEN, path="in.bin"))
+            await eventually(lambda: started(memory_server) == (3 if young else 2))
             if not young:
-                await eventually(lambda: any(call.waiting == 2 for call in one.pipeline.activity.all()))
-            one.world.gate.set()
+                await eventually(
+                    lambda: any(call.waiting == 2 for call in memory_server.pipeline.activity.all())
+                )
+            memory_server.world.gate.set()
         assert len({reply.call_id for reply in replies}) == (2 if young else 1)
-        assert one.world.jobs.count("look") == (3 if young else 2), "another principal's call is its own"
+        assert memory_server.world.jobs.count("look") == (3 if young else 2), (
+            "another principal's call is its own"
+        )
 
 
 async def test_joined_call_outlives_its_first_request(tmp_path: Path):
-    with server(tmp_path, approval="never") as one:
-        one.world.gate.clear()
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
         replies: list[Reply] = []
 
         async def make() -> None:
-            replies.append(await one.make())
+            replies.append(await memory_server.make())
 
         async with anyio.create_task_group() as second, anyio.create_task_group() as first:
-            first.start_soon(one.make)
-            await eventually(lambda: started(one) == 1)
+            first.start_soon(memory_server.make)
+            await eventually(lambda: started(memory_server) == 1)
             second.start_soon(make)
-            await eventually(lambda: any(call.waiting == 2 for call in one.pipeline.activity.all()))
+            await eventually(lambda: any(call.waiting == 2 for call in memory_server.pipeline.activity.all()))
             first.cancel_scope.cancel()
-            one.world.gate.set()
+            memory_server.world.gate.set()
         assert [reply.error for reply in replies] == [None]
-        assert one.world.jobs.count("make") == 1
+        assert memory_server.world.jobs.count("make") == 1
 
 
 async def test_person_cancelling_a_joined_call_ends_it(tmp_path: Path):
-    with server(tmp_path, approval="never") as one:
-        one.world.gate.clear()
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
         replies: list[Reply] = []
 
         async def make() -> None:
-            replies.append(await one.make())
+            replies.append(await memory_server.make())
 
         async with anyio.create_task_group() as group:
             group.start_soon(make)
-            await eventually(lambda: started(one) == 1)
+            await eventually(lambda: started(memory_server) == 1)
             group.start_soon(make)
-            await eventually(lambda: any(call.waiting == 2 for call in one.pipeline.activity.all()))
-            [first] = [call for call in one.pipeline.activity.all() if call.waiting == 2]
-            one.pipeline.activity.cancel(first.call_id, "ann")
-            await let_go(one)
+            await eventually(lambda: any(call.waiting == 2 for call in memory_server.pipeline.activity.all()))
+            [first] = [call for call in memory_server.pipeline.activity.all() if call.waiting == 2]
+            memory_server.pipeline.activity.cancel(first.call_id, "ann")
+            await let_go(memory_server)
         assert [reply.error and reply.error.code for reply in replies] == [Code.CANCELLED] * 2
-        assert not (one.root / "out.bin").exists()
+        assert not (memory_server.root / "out.bin").exists()
 
 
 async def test_long_answer_is_named_only_once(tmp_path: Path):
     """Some clients discard an answer without notice."""
-    with server(tmp_path, approval="never") as one:
-        one.pipeline.missed_replies.patient_seconds = 0.0
-        async with connected(one) as wire:
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.pipeline.missed_replies.patient_seconds = 0.0
+        async with connected(memory_server) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
             first = await wire.answer(1)
             assert "waiting_results" not in first
-            one.pipeline.missed_replies.patient_seconds = 60.0
+            memory_server.pipeline.missed_replies.patient_seconds = 60.0
             await wire.call(2, "look", path="in.bin")
             [row] = (await wire.answer(2))["waiting_results"]
         assert row["call_id"] == first["receipt"]["call_id"]

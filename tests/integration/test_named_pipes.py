@@ -54,11 +54,11 @@ MESSAGE = b"for another reader"
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A workspace that is outside the scratch space of a container."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gdal-mcp-test-") as made:
-        folder = Path(made) / "workspace"
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gdal-mcp-test-") as name:
+        folder = Path(name) / "workspace"
         folder.mkdir()
-        for one in (Path(made), folder):
-            one.chmod(0o755)
+        for path in (Path(name), folder):
+            path.chmod(0o755)
         os.chown(folder, *USER)
         yield folder
 
@@ -67,21 +67,21 @@ def place() -> Iterator[Path]:
 def test_job_writing_into_workspace_pipe_reaches_nobody(runner, make_template, place, cancel):
     (place / "folder").mkdir()
     pipes = [place / "pipe", place / "folder/pipe"]
-    for one in pipes:
-        os.mkfifo(one)
-        one.chmod(0o666)
-    readers = [os.open(one, os.O_RDONLY | os.O_NONBLOCK) for one in pipes]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+        pipe.chmod(0o666)
+    readers = [os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) for pipe in pipes]
     try:
         with StagingArea(Workspace.at(place, writable=True)).open("pipes-0001", USER) as staging:
             template = make_template(WRITES, workspace=place, staging=staging.path)
             result = runner.run(Job("pipes-0001", template, {"workspace": str(place)}), cancel)
             assert (staging.path / "two/file").read_text() == "made"
-        assert [os.read(one, 100) for one in readers] == [b"", b""]
+        assert [os.read(reader, 100) for reader in readers] == [b"", b""]
         assert result.outcome == Exited(0)
         assert "written" not in result.final["found"].values()
     finally:
-        for one in readers:
-            os.close(one)
+        for reader in readers:
+            os.close(reader)
 
 
 @pytest.mark.claim("escape.no-host-writes", "escape.no-pipes")
@@ -92,19 +92,19 @@ def test_job_cannot_take_messages_from_workspace_pipe(
     (place / "folder").mkdir()
     (place / "file").write_text("read")
     pipes = [place / "pipe", place / "folder/pipe"]
-    for one in pipes:
-        os.mkfifo(one)
-        one.chmod(0o666)
-    held = [os.open(one, os.O_RDWR | os.O_NONBLOCK) for one in pipes]  # a writer and its reader
+    for pipe in pipes:
+        os.mkfifo(pipe)
+        pipe.chmod(0o666)
+    descriptors = [os.open(pipe, os.O_RDWR | os.O_NONBLOCK) for pipe in pipes]  # a writer and its reader
     try:
-        for one in held:
-            os.write(one, MESSAGE)
+        for descriptor in descriptors:
+            os.write(descriptor, MESSAGE)
         on = runner if kind == "docker" else Runner(oci_engine(client, image), owner.id)
         template = make_template(READS, workspace=place)
         covered = replace(template, pipes=tuple(map(PurePosixPath, pipes)))
         result = on.run(Job("pipes-0002", covered, {"workspace": str(place)}), cancel)
         assert result.final["found"] == {"pipe": "", "folder/pipe": "", "file": "read"}
-        assert [os.read(one, 100) for one in held] == [MESSAGE, MESSAGE]
+        assert [os.read(descriptor, 100) for descriptor in descriptors] == [MESSAGE, MESSAGE]
     finally:
-        for one in held:
-            os.close(one)
+        for descriptor in descriptors:
+            os.close(descriptor)

@@ -44,12 +44,12 @@ def built(client: docker.DockerClient, image: Image) -> Iterator[dict[str, str]]
 
 @pytest.fixture
 def desk(tmp_path) -> Desk:
-    made = Desk.made(tmp_path)
-    (made.workspace / "points.csv").write_text("x,y,name\n11,48,a\n")
-    (made.workspace / "hill.asc").write_text(
+    new_desk = Desk.made(tmp_path)
+    (new_desk.workspace / "points.csv").write_text("x,y,name\n11,48,a\n")
+    (new_desk.workspace / "hill.asc").write_text(
         "ncols 2\nnrows 2\nxllcorner 11\nyllcorner 48\ncellsize 1\n1 2\n3 4\n"
     )
-    return made
+    return new_desk
 
 
 def chosen(built: dict[str, str], kind: str) -> tuple[str, ...]:

@@ -74,10 +74,10 @@ def test_calls_work_without_linux_but_replace_nothing(place: list[str], tmp_path
     # an engine that leaves mounts below a workspace writable needs a reader of the mount table
     blind = call("info", "", path="dem.tif")
     assert ("error" not in blind) == (engine.info().api_version >= READ_ONLY_RECURSIVE), blind
-    told = call("info", path="dem.tif")
-    assert told.get("size") == [24, 16], told
-    made = call("convert", input="dem.tif", output="copy.tif")
-    assert made["output"] == str(tmp_path / "maps/copy.tif"), made
+    facts = call("info", path="dem.tif")
+    assert facts.get("size") == [24, 16], facts
+    converted = call("convert", input="dem.tif", output="copy.tif")
+    assert converted["output"] == str(tmp_path / "maps/copy.tif"), converted
     before = (tmp_path / "maps/copy.tif").read_bytes()
     refused = call("convert", input="dem.tif", output="copy.tif", overwrite=True, output_format="COG")
     assert refused["error"]["code"] == "OUTPUT_REJECTED", refused
@@ -87,9 +87,9 @@ def test_calls_work_without_linux_but_replace_nothing(place: list[str], tmp_path
 @pytest.mark.engine
 @pytest.mark.nightly
 def test_doctor_names_missing_parts_and_that_calls_run(place: list[str]):
-    told = json.loads(run("doctor", "--report", *place, LEFT=MOUNTS).stdout)
-    assert told["ok"], told
-    assert {"renameat2", "O_PATH", "boot_id, CLOCK_BOOTTIME"} <= set(told["system"]["missing"])
+    report = json.loads(run("doctor", "--report", *place, LEFT=MOUNTS).stdout)
+    assert report["ok"], report
+    assert {"renameat2", "O_PATH", "boot_id, CLOCK_BOOTTIME"} <= set(report["system"]["missing"])
 
 
 def test_unsupported_system_names_the_command_that_works():

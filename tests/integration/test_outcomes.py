@@ -37,7 +37,7 @@ LAST_WORDS = b"half a sent"
 @pytest.fixture(autouse=True)
 def _nothing_is_left(engine, owner):
     yield
-    assert [one.container for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
+    assert [leftover.container for leftover in engine.leftovers() if leftover.labels[OWNER] == owner.id] == []
 
 
 # --- a job that ends by itself ---
@@ -175,7 +175,7 @@ def test_unlisted_files_end_jobs_before_disk_is_full(run, small_staging):
 @pytest.mark.claim("resources.staging-capped")
 def test_staging_is_examined_again_after_the_container(run, engine, owner, staging):
     def usage(limits):
-        runs = any(one.labels[OWNER] == owner.id for one in engine.leftovers())
+        runs = any(leftover.labels[OWNER] == owner.id for leftover in engine.leftovers())
         return StagingUsage(files=0, bytes=0) if runs else staging.usage(limits)
 
     result = run(MANY_FILES, staging=staging.path, quota=SimpleNamespace(usage=usage))
@@ -187,7 +187,7 @@ def test_staging_is_examined_again_after_the_container(run, engine, owner, stagi
 
 @pytest.mark.claim("resources.output-capped")
 def test_stderr_flood_is_cut_and_job_continues(run):
-    # `x` is no part of the mark that ends stderr; the beginning of a mark at the cut is removed
+    # `x` is not part of the mark that ends stderr; the beginning of a mark at the cut is removed
     result = run("for _ in range(64): os.write(2, b'x' * 4096)")
     assert result.outcome == Exited(0)
     assert result.stderr == b"x" * SMALL.stderr_bytes

@@ -1,4 +1,4 @@
-"""Planning has a bound of its own: many calls start no more of it than there are threads, and a cancelled call ends it."""
+"""Planning has its own limit of threads, and ends when its call is cancelled."""
 
 import threading
 from collections.abc import Iterator
@@ -17,22 +17,11 @@ from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and
 from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
 from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
 from tests.integration.test_impatient_clients import connected
-from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unmeasured")]
 
 CALLS, PRINCIPALS = 200, 50
-
-
-@pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure_nothing(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @dataclass
@@ -43,7 +32,7 @@ class Planning:
     lock: threading.Lock = field(default_factory=threading.Lock)
     now: int = 0
     most: int = 0
-    finished: int = 0  # plans that were made to their end
+    whole: int = 0  # plans that were completed
 
     def draft(self, arguments: In, context: Any) -> ImmediateResult:
         with self._counted():
@@ -78,15 +67,15 @@ class Planning:
 
 @pytest.fixture
 def planning() -> Iterator[Planning]:
-    made = Planning()
-    yield made
-    made.enough.set()
+    new_planning = Planning()
+    yield new_planning
+    new_planning.enough.set()
 
 
 @pytest.fixture
-def one(tmp_path: Path, planning: Planning) -> Iterator[Server]:
-    with server(tmp_path, made_box=planning.toolbox) as made:
-        yield made
+def memory_server(tmp_path: Path, planning: Planning) -> Iterator[Server]:
+    with server(tmp_path, made_box=planning.toolbox) as started:
+        yield started
         planning.enough.set()
 
 
@@ -95,14 +84,14 @@ async def seen(condition: Any) -> None:
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-async def test_many_principals_plan_within_the_thread_pool(one: Server, planning: Planning):
+async def test_many_principals_plan_within_the_thread_pool(memory_server: Server, planning: Planning):
     async with anyio.create_task_group() as group:
         for number in range(CALLS):
             who = local(f"p{number % PRINCIPALS}")
-            group.start_soon(lambda who=who: one.call("plan", who, path="in.bin"))
+            group.start_soon(lambda who=who: memory_server.call("plan", who, path="in.bin"))
         await seen(lambda: planning.now == AT_ONCE)
         assert planning.most == AT_ONCE
-        async with connected(one) as wire:
+        async with connected(memory_server) as wire:
             await wire.send("ping", 7)
             await seen(lambda: 7 in wire.answers)
         assert planning.finished == 0
@@ -112,15 +101,15 @@ async def test_many_principals_plan_within_the_thread_pool(one: Server, planning
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-async def test_cancelled_planning_ends_and_frees_its_threads(one: Server, planning: Planning):
+async def test_cancelled_planning_ends_and_frees_its_threads(memory_server: Server, planning: Planning):
     async with anyio.create_task_group() as group:
         for number in range(CALLS):
             who = local(f"p{number % PRINCIPALS}")
-            group.start_soon(lambda who=who: one.call("plan", who, path="in.bin"))
+            group.start_soon(lambda who=who: memory_server.call("plan", who, path="in.bin"))
         await seen(lambda: planning.now == AT_ONCE)
         group.cancel_scope.cancel()
     await seen(lambda: planning.now == 0)
     assert planning.finished == 0
     for who in (ANN, BEN):
-        assert (await one.call("tell", who)).result == {"told": 1}
-    assert one.pipeline.active == set()
+        assert (await memory_server.call("tell", who)).result == {"told": 1}
+    assert memory_server.pipeline.active == set()

@@ -28,16 +28,16 @@ VERSION = {"program": "version", "inputs": [], "outputs": [], "preview_pixels": 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[EngineProxy]:
     engine = os.environ.get("DOCKER_HOST", "/var/run/docker.sock").removeprefix("unix://")
-    made = EngineProxy(tmp_path / "engine.sock", engine)
-    yield made
-    made.close()
+    new_proxy = EngineProxy(tmp_path / "engine.sock", engine)
+    yield new_proxy
+    new_proxy.close()
 
 
 @pytest.fixture
 def app(workspace: Path, tmp_path: Path, proxy: EngineProxy) -> Iterator[App]:
     places = {"workspaces": (workspace,), "state_dir": tmp_path / "state"}
-    with running(load_settings(**places, engine=proxy.address, pool_max=2)) as made:
-        yield made
+    with running(load_settings(**places, engine=proxy.address, pool_max=2)) as new_app:
+        yield new_app
 
 
 def of(client: docker.DockerClient, app: App) -> list[dict[str, object]]:
@@ -70,7 +70,7 @@ def test_returning_engine_gets_a_new_pool(app, proxy, client, monkeypatch):
     proxy.cut()  # including the streams of waiting containers
     with pytest.raises(SandboxError):
         call(app)
-    until(lambda: not any(one.name == "lost" for one in threading.enumerate()))
+    until(lambda: not any(thread.name == "lost" for thread in threading.enumerate()))
     until(lambda: not [row for row in of(client, app) if row["State"] == "running"])
     proxy.restore()
     second = app.hosting.ready().pool
@@ -92,5 +92,5 @@ def test_nothing_starts_for_an_ended_server(app: App, client: docker.DockerClien
     app.hosting.close()
     with pytest.raises(SandboxError):
         app.hosting.keep_warm()
-    assert not [one for one in threading.enumerate() if one.name == "pool"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "pool"]
     assert of(client, app) == []

@@ -88,15 +88,15 @@ found.update({
 @pytest.fixture(autouse=True)
 def _nothing_is_left(engine: Engine, owner: Owner, workspace: Path) -> Iterator[None]:
     yield
-    assert [one for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
+    assert [leftover for leftover in engine.leftovers() if leftover.labels[OWNER] == owner.id] == []
     assert staged(workspace) == []
 
 
 @pytest.fixture
 def area(workspace: Path) -> StagingArea:
-    made = StagingArea(Workspace.at(workspace, writable=True))
-    made.prepare()
-    return made
+    new_area = StagingArea(Workspace.at(workspace, writable=True))
+    new_area.prepare()
+    return new_area
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def staged(workspace: Path) -> list[str]:
 
 def filled(pool: WarmPool, *kinds: SlotKey) -> None:
     """Returns when one container of each kind waits and no other is being started."""
-    until(lambda: {kinds.index(one.kind) for one in list(pool._inventory.idle)} == set(range(len(kinds))))
+    until(lambda: {kinds.index(slot.kind) for slot in list(pool._inventory.idle)} == set(range(len(kinds))))
     until(lambda: not pool.figures().starting)
 
 
@@ -166,19 +166,19 @@ def test_nothing_of_one_call_is_seen_by_another(make, kinds, workspace):
     assert {result.usage.pool for _, _, result in after} == {"warm"}
     assert len({container for container, _ in spoiled} | {container for _, container, _ in after}) == 4
     for kind, before, (_, _, result) in zip(kinds, clean, after, strict=True):
-        found = result.final
-        assert "SPOILED" not in str(found)
-        assert {**found, "usage": None} == {**before, "usage": None}
+        final = result.final
+        assert "SPOILED" not in str(final)
+        assert {**final, "usage": None} == {**before, "usage": None}
         # parent folders of the workspace, if the workspace of a test is below them
-        assert set(found["tmp"]) <= {workspace.parts[2]}
-        assert found["staging"] == ([] if kind.area else "FileNotFoundError")
-        assert found["reserved"] == []
-        assert found["shm"] == "FileNotFoundError"
-        assert found["processes"] == ["1"]
-        assert found["ipc"] == [1, 1, 1]  # the headings
-        assert found["attached"] == [-1, -1]
-        assert found["cwd"] == "/tmp"
-        assert not found["vsimem"]
+        assert set(final["tmp"]) <= {workspace.parts[2]}
+        assert final["staging"] == ([] if kind.area else "FileNotFoundError")
+        assert final["reserved"] == []
+        assert final["shm"] == "FileNotFoundError"
+        assert final["processes"] == ["1"]
+        assert final["ipc"] == [1, 1, 1]  # the headings
+        assert final["attached"] == [-1, -1]
+        assert final["cwd"] == "/tmp"
+        assert not final["vsimem"]
 
 
 @pytest.mark.claim("sandbox.calls-apart")
@@ -191,9 +191,9 @@ def test_simultaneous_writers_do_not_see_each_other(make, kinds, workspace, canc
         assert lease.staging is not None
         (lease.staging.path / "SECRET").write_text("SECRET")
         for kind in kinds:
-            found = call(pool, kind, looked(workspace))[1].final
-            assert "SECRET" not in str(found)
-            assert found["reserved"] == []
+            final = call(pool, kind, looked(workspace))[1].final
+            assert "SECRET" not in str(final)
+            assert final["reserved"] == []
         result = lease.run(Job("call-0001", lease.template, {"code": looked(workspace)}), cancel)
         assert result.final["staging"] == ["SECRET"]
 

@@ -168,7 +168,7 @@ def described(oracle: Oracle, paths: list[Path], crs: tuple[str, ...] = ()) -> l
     (done,) = Box(oracle).run({"program": "describe", "inputs": list(map(str, paths)), "crs": crs})
     rows = [facts_of(row, path.stat().st_size) for path, row in zip(paths, done.parsed, strict=True)]
     assert None not in rows
-    return [one for one in rows if one is not None]
+    return [row for row in rows if row is not None]
 
 
 def drafts(ground: Path, calls: Mapping[str, tuple[str, dict[str, Any], str]] = CALLS) -> dict[str, Draft]:
@@ -177,27 +177,29 @@ def drafts(ground: Path, calls: Mapping[str, tuple[str, dict[str, Any], str]] = 
         Workspaces((Workspace.at(ground, writable=True),)), "outputs", "0123456789abcdef", as_new=True
     )
     desk = DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
-    found = {}
+    planned = {}
     for name, (tool, arguments, end) in calls.items():
-        made = known_tools()[tool].draft({**arguments, "output": f"{name}.{end}"}, desk)
-        assert isinstance(made, Draft)
-        found[name] = made
-    return found
+        draft = known_tools()[tool].draft({**arguments, "output": f"{name}.{end}"}, desk)
+        assert isinstance(draft, Draft)
+        planned[name] = draft
+    return planned
 
 
 def learned(oracle: Oracle, asked: Mapping[str, Draft]) -> Preflight:
     """A preflight that has descriptions of all inputs of these calls."""
     known = preflight(Settings())
-    crs = tuple(dict.fromkeys(text for one in asked.values() for text in crs_to_describe(one)))
-    inputs = list(dict.fromkeys(one for draft in asked.values() for one in draft.inputs))
-    for located, facts in zip(inputs, described(oracle, [one.path for one in inputs], crs), strict=True):
+    crs = tuple(dict.fromkeys(text for draft in asked.values() for text in crs_to_describe(draft)))
+    inputs = list(dict.fromkeys(source for draft in asked.values() for source in draft.inputs))
+    for located, facts in zip(
+        inputs, described(oracle, [source.path for source in inputs], crs), strict=True
+    ):
         known.known.put(located, facts)
     return known
 
 
 def test_predicted_fields_geometry_and_crs_match_the_layer(ground: Path, oracle: Oracle):
-    asked = drafts(ground)
-    known = learned(oracle, asked)
+    planned = drafts(ground)
+    known = learned(oracle, planned)
     with serving(ground, "--toolsets", "core,raster,vector", "--approval", "never") as client:
         for few in (dict(list(CALLS.items())[:25]), dict(list(CALLS.items())[25:])):
             client.call("workflow_run", workflow=document(few))
@@ -205,21 +207,21 @@ def test_predicted_fields_geometry_and_crs_match_the_layer(ground: Path, oracle:
     wrong: dict[str, Any] = {}
     unknown: dict[str, list[str]] = {}
     # GDAL does not report the number of features of a CSV unless it reads the whole file
-    for name, made in zip(CALLS, described(oracle, paths), strict=True):
-        said = known.predicted(asked[name])
-        assert said is not None, name
+    for name, actual in zip(CALLS, described(oracle, paths), strict=True):
+        predicted = known.predicted(planned[name])
+        assert predicted is not None, name
         facts = {
-            "fields": (said.schema and said.schema.fields, made.schema and made.schema.fields),
+            "fields": (predicted.schema and predicted.schema.fields, actual.schema and actual.schema.fields),
             "geometry": (
-                said.geometry and (family(said.geometry) or said.geometry),
-                family(made.geometry) or made.geometry,
+                predicted.geometry and (family(predicted.geometry) or predicted.geometry),
+                family(actual.geometry) or actual.geometry,
             ),
-            "dimensions": (dimensions(said.geometry), dimensions(made.geometry)),
-            "crs": (said.crs, made.crs),
-            "has_crs": (said.has_crs, made.has_crs),
-            "degrees": (said.degrees if said.has_crs else None, made.degrees),
-            "features": (said.features, made.features),
-            "extent": (said.extent and [round(one, 3) for one in said.extent], made.extent and [round(one, 3) for one in made.extent]),
+            "dimensions": (dimensions(predicted.geometry), dimensions(actual.geometry)),
+            "crs": (predicted.crs, actual.crs),
+            "has_crs": (predicted.has_crs, actual.has_crs),
+            "degrees": (predicted.degrees if predicted.has_crs else None, actual.degrees),
+            "features": (predicted.features, actual.features),
+            "extent": (predicted.extent and [round(number, 3) for number in predicted.extent], actual.extent and [round(number, 3) for number in actual.extent]),
         }  # fmt: skip
         wrong |= {
             f"{name} {key}": pair
@@ -245,23 +247,23 @@ def test_predicted_fields_geometry_and_crs_match_the_layer(ground: Path, oracle:
 
 
 def test_predicted_bands_types_and_nodata_match_the_raster(ground: Path, oracle: Oracle):
-    asked = drafts(ground, RASTERS)
-    known = learned(oracle, asked)
+    planned = drafts(ground, RASTERS)
+    known = learned(oracle, planned)
     with serving(ground, "--toolsets", "core,raster,vector", "--approval", "never") as client:
         client.call("workflow_run", workflow=document(RASTERS))
     paths = [ground / "single" / f"{name}.{end}" for name, (*_, end) in RASTERS.items()]
     wrong: dict[str, Any] = {}
-    for name, made in zip(RASTERS, described(oracle, paths), strict=True):
-        said = known.predicted(asked[name])
-        assert said is not None, name
-        if found := contradictions(said, made):
-            wrong[name] = found
+    for name, actual in zip(RASTERS, described(oracle, paths), strict=True):
+        predicted = known.predicted(planned[name])
+        assert predicted is not None, name
+        if differences := contradictions(predicted, actual):
+            wrong[name] = differences
     assert wrong == {}
 
 
 def test_prediction_without_container_description_is_unknown(ground: Path):
     blank = replace(preflight(Settings()))
-    asked = drafts(ground)
+    planned = drafts(ground)
     for name in ("star", "some", "table", "buffer", "classes"):
-        said = blank.predicted(asked[name])
-        assert said is None or (said.schema is None and said.has_crs is None), name
+        predicted = blank.predicted(planned[name])
+        assert predicted is None or (predicted.schema is None and predicted.has_crs is None), name

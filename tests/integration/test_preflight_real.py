@@ -86,18 +86,18 @@ def place(oracle: Oracle, grounds: Path) -> Place:
     folder = grounds / "preflight"
     folder.mkdir()
     make_data(oracle, folder)
-    made = oracle.folder("preflight_made")
+    outputs = oracle.folder("preflight_made")
     runs = {words: _argv(folder, words) for words in (*RASTERS, *OPTIONS, *TILES)}
-    job = {"data": f"{folder}/", "made": f"{made}/", "files": FILES, "runs": runs, "crs": CRS}
-    said, boxes = json.loads(oracle.python(BATCH, json.dumps(job)))
+    job = {"data": f"{folder}/", "made": f"{outputs}/", "files": FILES, "runs": runs, "crs": CRS}
+    infos, boxes = json.loads(oracle.python(BATCH, json.dumps(job)))
     paths = [
-        *(made / name for name in FILES),
+        *(outputs / name for name in FILES),
         *(path for path in folder.iterdir() if path.suffix in (".tif", ".shp", ".gpkg")),
     ]
     (done,) = Box(oracle).run({"program": "describe", "inputs": list(map(str, paths)), "crs": CRS})
     rows = zip(paths, done.parsed, strict=True)
-    facts = {path.name: found for path, row in rows if (found := facts_of(row, path.stat().st_size))}
-    return Place(folder, said, facts, boxes)
+    facts = {path.name: described for path, row in rows if (described := facts_of(row, path.stat().st_size))}
+    return Place(folder, infos, facts, boxes)
 
 
 def test_the_worker_says_what_gdal_says(place: Place):
@@ -124,9 +124,9 @@ def test_the_worker_says_what_gdal_says(place: Place):
 def test_where_the_data_lies_is_what_proj_says(place: Place):
     for name, boxes in place.boxes.items():
         for crs, box in boxes.items():
-            found = place.facts[name].crs_extents[crs]
-            assert found.degrees is (crs in ("EPSG:4326", "OGC:CRS84"))
-            assert found.extent == pytest.approx(box, rel=1e-9), (name, crs)
+            crs_extent = place.facts[name].crs_extents[crs]
+            assert crs_extent.degrees is (crs in ("EPSG:4326", "OGC:CRS84"))
+            assert crs_extent.extent == pytest.approx(box, rel=1e-9), (name, crs)
     assert place.facts["bare.tif"].crs_extents["EPSG:3857"].extent is None
     zones = place.facts["zones.shp"].crs_extents["EPSG:4326"].extent
     assert zones == pytest.approx((-117.65, 33.87, -117.62, 33.9), abs=0.01)
@@ -191,32 +191,34 @@ TILES = [
 
 def test_the_output_is_as_estimated(place: Place):
     for words in RASTERS:
-        made, info = estimate(_call(place, words)), place.made[words]
-        assert made is not None, words
-        assert made.output is not None, words
-        assert [made.output.width, made.output.height] == pytest.approx(info["size"], rel=0.03, abs=1), words
-        assert made.output.bands == len(info["bands"]), words
-        assert made.output.data_type == info["bands"][0]["type"], words
-        assert made.least.bytes <= info["bytes"], words
+        estimated, info = estimate(_call(place, words)), place.made[words]
+        assert estimated is not None, words
+        assert estimated.output is not None, words
+        assert [estimated.output.width, estimated.output.height] == pytest.approx(
+            info["size"], rel=0.03, abs=1
+        ), words
+        assert estimated.output.bands == len(info["bands"]), words
+        assert estimated.output.data_type == info["bands"][0]["type"], words
+        assert estimated.least.bytes <= info["bytes"], words
         if "--output-format" not in words:
-            assert made.output_bytes == pytest.approx(info["bytes"], rel=0.1, abs=4000), words
+            assert estimated.output_bytes == pytest.approx(info["bytes"], rel=0.1, abs=4000), words
 
 
 def test_nothing_is_certain_that_options_can_shrink(place: Place):
     for words in OPTIONS:
-        made = estimate(_call(place, words))
-        assert made is not None
-        assert made.least.bytes <= place.made[words]["bytes"], words
+        estimated = estimate(_call(place, words))
+        assert estimated is not None
+        assert estimated.least.bytes <= place.made[words]["bytes"], words
 
 
 def test_tiles_are_counted_as_gdal_makes_them(place: Place):
     for words in TILES:
-        made, count = estimate(_call(place, words)), place.made[words]["pngs"]
-        assert made is not None, words
-        assert made.least.files <= count, words
+        estimated, count = estimate(_call(place, words)), place.made[words]["pngs"]
+        assert estimated is not None, words
+        assert estimated.least.files <= count, words
         # without a level GDAL chooses one; the next one would be as good
         low, high = (0.9, 1.1) if "--max-zoom" in words else (0.25, 4)
-        assert low * count <= made.output_files <= high * count, words
+        assert low * count <= estimated.output_files <= high * count, words
 
 
 def _argv(folder: Path, words: str) -> list[str]:

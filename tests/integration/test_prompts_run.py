@@ -143,13 +143,13 @@ def talk(grounds: Path, oracle: Oracle) -> Iterator[Talk]:
     oracle.python(MAKE, str(folder))
     for path in folder.iterdir():
         place.path(path.name).write_bytes(path.read_bytes())
-    with inside(place.command("--approval", "never"), person=Person()) as made:
-        yield made
+    with inside(place.command("--approval", "never"), person=Person()) as new_talk:
+        yield new_talk
 
 
 def names_of(steps: list[tuple[str, dict[str, Any]]]) -> set[str]:
-    algorithms = {given["algorithm"] for _, given in steps if "algorithm" in given}
-    tools = {given["tool"] for tool, given in steps if tool == "validate_call"}
+    algorithms = {arguments["algorithm"] for _, arguments in steps if "algorithm" in arguments}
+    tools = {arguments["tool"] for tool, arguments in steps if tool == "validate_call"}
     return {tool for tool, _ in steps} | algorithms | tools
 
 

@@ -28,9 +28,9 @@ CROSSINGS = {
     (x, y): (x * 100 + DRAWN.randrange(30), y * 100 + DRAWN.randrange(30)) for x in range(8) for y in range(8)
 }
 STREETS = [
-    (one, other)
-    for one in CROSSINGS
-    for other in ((one[0] + 1, one[1]), (one[0], one[1] + 1))
+    (crossing, other)
+    for crossing in CROSSINGS
+    for other in ((crossing[0] + 1, crossing[1]), (crossing[0], crossing[1] + 1))
     if other in CROSSINGS and DRAWN.random() < 0.8
 ]
 SHOPS = [
@@ -38,7 +38,7 @@ SHOPS = [
      "address": f"{DRAWN.randrange(1, 90)}  Main St.", "open": json.dumps(DRAWN.sample(["mo", "tu", "we"], 2))}
     for n in range(60)
 ]  # fmt: skip
-SHOPS += [{**one, "id": one["id"] + 100} for one in SHOPS[:7]]
+SHOPS += [{**shop, "id": shop["id"] + 100} for shop in SHOPS[:7]]
 
 
 def length(one: tuple[int, int], other: tuple[int, int]) -> float:
@@ -49,26 +49,26 @@ def length(one: tuple[int, int], other: tuple[int, int]) -> float:
 def distances(start: tuple[int, int]) -> dict[tuple[int, int], float]:
     """Distances to every reachable crossing, by Dijkstra's algorithm."""
     ways = defaultdict(list)
-    for one, other in STREETS:
-        ways[one].append(other)
-        ways[other].append(one)
-    found: dict[tuple[int, int], float] = {}
+    for crossing, other in STREETS:
+        ways[crossing].append(other)
+        ways[other].append(crossing)
+    reached: dict[tuple[int, int], float] = {}
     queue = [(0.0, start)]
     while queue:
         far, at = heappop(queue)
-        if at not in found:
-            found[at] = far
+        if at not in reached:
+            reached[at] = far
             for other in ways[at]:
                 heappush(queue, (far + length(at, other), other))
-    return found
+    return reached
 
 
 def places(shops: list[dict[str, Any]]) -> set[tuple[int, int, str]]:
-    return {(one["x"], one["y"], one["kind"]) for one in shops}
+    return {(shop["x"], shop["y"], shop["kind"]) for shop in shops}
 
 
 FAR = distances((0, 0))
-COUNTS = Counter("we"[one["x"] >= 400] + "sn"[one["y"] >= 400] for one in SHOPS)  # by district
+COUNTS = Counter("we"[shop["x"] >= 400] + "sn"[shop["y"] >= 400] for shop in SHOPS)  # by district
 FRAME = """
 import json
 import geopandas, pandas
@@ -108,29 +108,29 @@ REQUESTS = (
           len(SHOPS), outputs=("shops.parquet",)),
     Asked("How many bakers are in this GeoParquet, and in which CRS?",
           "import geopandas\nfrom gdal_mcp_job import *\nread = geopandas.read_parquet(inputs['shops.parquet'])\nresult([int((read.kind == 'baker').sum()), read.crs.to_epsg()])",
-          [sum(one["kind"] == "baker" for one in SHOPS), 25832], ("shops.parquet",)),
+          [sum(shop["kind"] == "baker" for shop in SHOPS), 25832], ("shops.parquet",)),
     Asked("Banks of the GeoParquet as a GeoPackage.",
           "import geopandas\nfrom gdal_mcp_job import *\nread = geopandas.read_parquet(inputs['shops.parquet'])\nread[read.kind == 'bank'].to_file(outputs['banks.gpkg'])\nresult(geopandas.read_file(outputs['banks.gpkg']).id.tolist())",
-          [one["id"] for one in SHOPS if one["kind"] == "bank"], ("shops.parquet",), ("banks.gpkg",)),
+          [shop["id"] for shop in SHOPS if shop["kind"] == "bank"], ("shops.parquet",), ("banks.gpkg",)),
     Asked("Shops per district as GeoParquet.", FRAME + DISTRICTS + "districts['n'] = districts.name.map(joined.groupby('name').size())\ndistricts.to_parquet(outputs['per.parquet'])\nresult(dict(zip(districts.name, districts.n)))",
           dict(COUNTS), outputs=("per.parquet",)),
     Asked("Add the counts to the shops, both GeoParquet.",
           "import geopandas\nfrom gdal_mcp_job import *\na, b = (geopandas.read_parquet(inputs[n]) for n in ('shops.parquet', 'per.parquet'))\nc = a.sjoin(b)\nc.to_parquet(outputs['both.parquet'])\nresult(int(c.n.sum()))",
           sum(count**2 for count in COUNTS.values()), ("shops.parquet", "per.parquet"), ("both.parquet",)),
     Asked("The western bars as JSON records.", FRAME + "result(shops[(shops.kind == 'bar') & (shops.x < 400)][['id', 'x']].to_dict('records'))",
-          [{"id": one["id"], "x": one["x"]} for one in SHOPS if one["kind"] == "bar" and one["x"] < 400]),
+          [{"id": shop["id"], "x": shop["x"]} for shop in SHOPS if shop["kind"] == "bar" and shop["x"] < 400]),
     Asked("Ids of all shops, a file that is a JSON array.", FRAME + "json.dump(shops.id.tolist(), open(outputs['ids.json'], 'w'))",
-          [one["id"] for one in SHOPS], outputs=("ids.json",), read=lambda path: json.loads(path.read_text())),
+          [shop["id"] for shop in SHOPS], outputs=("ids.json",), read=lambda path: json.loads(path.read_text())),
     Asked("One JSON object a line.", FRAME + "shops[['id', 'kind']].to_json(outputs['all.jsonl'], orient='records', lines=True)",
-          [{"id": one["id"], "kind": one["kind"]} for one in SHOPS], outputs=("all.jsonl",),
+          [{"id": shop["id"], "kind": shop["kind"]} for shop in SHOPS], outputs=("all.jsonl",),
           read=lambda path: [json.loads(line) for line in path.read_text().splitlines()]),
     Asked("Without doubles, as GeoJSON that says how many were dropped.", FRAME + "kept = shops.drop_duplicates(['x', 'y', 'kind'])\nmade = json.loads(kept.to_crs(4326).to_json())\nmade['dropped_count'] = len(shops) - len(kept)\njson.dump(made, open(outputs['clean.geojson'], 'w'))",
           [len(places(SHOPS)), len(SHOPS) - len(places(SHOPS))], outputs=("clean.geojson",),
           read=lambda path: [len(json.loads(path.read_text())["features"]), json.loads(path.read_text())["dropped_count"]]),
     Asked("Addresses with one space and `Street` in full.", FRAME + "result(shops.address.str.replace(r'\\s+', ' ', regex=True).str.replace(r'\\bSt\\.$', 'Street', regex=True).tolist())",
-          [re.sub(r"\bSt\.$", "Street", " ".join(one["address"].split())) for one in SHOPS]),
+          [re.sub(r"\bSt\.$", "Street", " ".join(shop["address"].split())) for shop in SHOPS]),
     Asked("How many are open each day, of a column that holds JSON?", FRAME + "result(shops.open.map(json.loads).explode().value_counts().to_dict())",
-          dict(Counter(day for one in SHOPS for day in json.loads(one["open"])))),
+          dict(Counter(day for shop in SHOPS for day in json.loads(shop["open"])))),
     Asked("The way along the streets to the far corner, in metres.", GRAPH + f"result(round(networkx.shortest_path_length(streets, {tuple(map(float, CROSSINGS[0, 0]))}, {tuple(map(float, CROSSINGS[7, 7]))}, 'weight'), 6))",
           round(FAR[7, 7], 6), ("streets.geojson",)),
     Asked("How many crossings are within 500 m on foot?", GRAPH + f"result(len(networkx.single_source_dijkstra_path_length(streets, {tuple(map(float, CROSSINGS[0, 0]))}, 500, 'weight')))",
@@ -145,26 +145,30 @@ REQUESTS = (
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    with serving(tmp_path_factory.mktemp("requests"), PYTHON_IMAGE.spec) as made:
-        root = made.workspaces.items[0].root
+    with serving(tmp_path_factory.mktemp("requests"), PYTHON_IMAGE.spec) as new_app:
+        root = new_app.workspaces.items[0].root
         with (root / "shops.csv").open("w", newline="") as file:
             table = csv.DictWriter(file, SHOPS[0])
             table.writeheader()
             table.writerows(SHOPS)
         features = [
-            {"type": "Feature", "properties": {}, "geometry": {"type": "LineString", "coordinates": [CROSSINGS[one], CROSSINGS[other]]}}
-            for one, other in STREETS
+            {"type": "Feature", "properties": {}, "geometry": {"type": "LineString", "coordinates": [CROSSINGS[crossing], CROSSINGS[other]]}}
+            for crossing, other in STREETS
         ]  # fmt: skip
         (root / "streets.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-        yield made
+        yield new_app
 
 
 def test_each_request_is_answered_correctly_by_one_call(app: App, subtests):
     root = app.workspaces.items[0].root
-    for asked in REQUESTS:
-        with subtests.test(asked.words):
-            reply = called(app, asked.code, inputs=list(asked.inputs), outputs=list(asked.outputs))
+    for request in REQUESTS:
+        with subtests.test(request.words):
+            reply = called(app, request.code, inputs=list(request.inputs), outputs=list(request.outputs))
             assert reply.error is None, reply.result
-            found = asked.read(root / asked.outputs[0]) if asked.read else reply.result["untrusted"]["result"]
-            assert found == asked.expected
-            assert all((root / name).stat().st_size for name in asked.outputs)
+            result = (
+                request.read(root / request.outputs[0])
+                if request.read
+                else reply.result["untrusted"]["result"]
+            )
+            assert result == request.expected
+            assert all((root / name).stat().st_size for name in request.outputs)

@@ -42,7 +42,7 @@ def layer(*shapes: dict[str, Any] | None) -> str:
 
 
 def points(*places: tuple[float, float]) -> list[dict[str, Any]]:
-    return [{"type": "Point", "coordinates": list(one)} for one in places]
+    return [{"type": "Point", "coordinates": list(place)} for place in places]
 
 
 BOW = ring((0, 0), (10, 10), (10, 0), (0, 10))
@@ -58,7 +58,9 @@ FILES = {
     "edge.geojson": layer(*points((10, 5), (3, 3))),
     "within.geojson": layer(*points((7, 5), (3, 3))),
     "holes.geojson": layer(box(0, 0, 10), None, None),
-    "lines.geojson": layer(*({"type": "LineString", "coordinates": one} for one in ([], [[0, 0], [9, 9]]))),
+    "lines.geojson": layer(
+        *({"type": "LineString", "coordinates": coordinates} for coordinates in ([], [[0, 0], [9, 9]]))
+    ),
     "other.geojson": layer(*points(*((n % 700, n // 700) for n in range(20_000)))),
     "many.geojson": layer(*points(*((n % 700, n // 700) for n in range(20_000)))),
 }
@@ -66,21 +68,21 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def own(grounds: Path) -> Place:
-    made = Place.made(grounds / "answers")
+    new_place = Place.made(grounds / "answers")
     for name, text in FILES.items():
-        made.path(name).write_text(text)
-    return made
+        new_place.path(name).write_text(text)
+    return new_place
 
 
 @pytest.fixture(scope="module")
 def talker(own: Place) -> Iterator[Talk]:
-    with inside(own.command("--approval", "never"), person=Person()) as made:
-        yield made
+    with inside(own.command("--approval", "never"), person=Person()) as new_talk:
+        yield new_talk
 
 
 def asked(talker: Talk, sql: str, *files: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    made = talker.done("query", inputs=list(files), sql=sql)
-    return made["untrusted"]["report"]["rows"], {one["code"]: one for one in made.get("checks", ())}
+    result = talker.done("query", inputs=list(files), sql=sql)
+    return result["untrusted"]["report"]["rows"], {check["code"]: check for check in result.get("checks", ())}
 
 
 # a wrong statement, its check with the number in it, and a similar correct statement
@@ -113,7 +115,7 @@ GEOMETRY = {
 @pytest.mark.parametrize(("code", "count", "sql", "names"), TOLD)
 def test_geometries_that_make_an_answer_wrong_are_counted(talker: Talk, code, count, sql, names):
     _, checks = asked(talker, sql, *(f"{name}.geojson" for name in names.split()))
-    assert {one for one in checks if one in GEOMETRY} == ({code} if code else set())
+    assert {name for name in checks if name in GEOMETRY} == ({code} if code else set())
     if code:
         assert checks[code]["count"] == count
 
@@ -137,8 +139,8 @@ def test_geometry_text_is_a_column_without_alias_too(talker: Talk, own: Place, c
 
 
 def test_a_statement_without_tables_needs_no_file(talker: Talk):
-    made = talker.done("query", sql="SELECT ST_X(ST_Transform(MakePoint(9, 45, 4326), 32632)) AS x")
-    assert made["untrusted"]["report"]["rows"] == [{"x": pytest.approx(500_000, abs=0.001)}]
+    result = talker.done("query", sql="SELECT ST_X(ST_Transform(MakePoint(9, 45, 4326), 32632)) AS x")
+    assert result["untrusted"]["report"]["rows"] == [{"x": pytest.approx(500_000, abs=0.001)}]
 
 
 def test_column_of_truth_like_letters_stays_text(talker: Talk):
@@ -156,7 +158,7 @@ def test_date_like_text_is_written_unchanged(talker: Talk, own: Place, oracle: O
     sql = "SELECT id, part, day FROM seasons ORDER BY id"
     talker.done("query_to_file", inputs=["seasons.csv"], sql=sql, output="seasons.gpkg")
     layer = oracle.vector(own.path("seasons.gpkg"))["layers"][0]
-    assert {one["name"]: one["type"] for one in layer["fields"]} == {
+    assert {field["name"]: field["type"] for field in layer["fields"]} == {
         "id": "Integer",
         "part": "String",
         "day": "Date",
@@ -188,7 +190,9 @@ def test_unreadable_statement_returns_all_rows_with_a_note(talker: Talk):
     sql = "SELECT CAST(id AS UNSIGNED BIG INT) AS n, (SELECT count(*) FROM plots) AS m FROM plots ORDER BY id"
     rows, checks = asked(talker, sql, "plots.geojson")
     assert rows == [{"n": 0, "m": 2}, {"n": 1, "m": 2}]
-    assert {code: one.get("verdict") for code, one in checks.items()} == {"statement_unexamined": "unknown"}
+    assert {code: check.get("verdict") for code, check in checks.items()} == {
+        "statement_unexamined": "unknown"
+    }
 
 
 def test_existing_name_is_not_answered_with_columns(talker: Talk):

@@ -35,32 +35,34 @@ def square(name: str, west: float, south: float) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, oracle: Oracle) -> Place:
-    made = Place.made(grounds / "queries")
-    made.path("towns.csv").write_text(TOWNS)
+    new_place = Place.made(grounds / "queries")
+    new_place.path("towns.csv").write_text(TOWNS)
     zones = {"type": "FeatureCollection", "features": [square("a", 9.6, 49.6), square("b", 10.6, 50.6)]}
-    made.path("zones.geojson").write_text(json.dumps(zones))
+    new_place.path("zones.geojson").write_text(json.dumps(zones))
     city = oracle.folder("queries") / "city.gpkg"
-    oracle.python(TWO_LAYERS, str(made.path("zones.geojson")), str(city))
-    made.path("city.gpkg").write_bytes(city.read_bytes())
+    oracle.python(TWO_LAYERS, str(new_place.path("zones.geojson")), str(city))
+    new_place.path("city.gpkg").write_bytes(city.read_bytes())
     towns = [("A", 900, "town", 10.0, 50.0), ("B", 5000, "city", 11.0, 51.0), ("C", 2000, "city", 10.4, 50.4)]
     features = [
         {"type": "Feature", "properties": {"name": n, "pop": p, "kind": k}, "geometry": {"type": "Point", "coordinates": [x, y]}}
         for n, p, k, x, y in towns
     ]  # fmt: skip
-    made.path("people.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    made.path("stations.csv").write_text("name,lon,lat\nnorth,11.1,51.1\nsouth,10.1,50.1\n")
-    return made
+    new_place.path("people.geojson").write_text(
+        json.dumps({"type": "FeatureCollection", "features": features})
+    )
+    new_place.path("stations.csv").write_text("name,lon,lat\nnorth,11.1,51.1\nsouth,10.1,50.1\n")
+    return new_place
 
 
 @pytest.fixture(scope="module")
 def talker(own: Place) -> Iterator[Talk]:
-    with inside(own.command("--approval", "never"), person=Person()) as made:
-        yield made
+    with inside(own.command("--approval", "never"), person=Person()) as new_talk:
+        yield new_talk
 
 
 def rows(talker: Talk, sql: str, *files: str, **more: Any) -> list[dict[str, Any]]:
-    made = talker.done("query", inputs=list(files or ["towns.csv", "zones.geojson"]), sql=sql, **more)
-    return made["untrusted"]["report"]["rows"]
+    result = talker.done("query", inputs=list(files or ["towns.csv", "zones.geojson"]), sql=sql, **more)
+    return result["untrusted"]["report"]["rows"]
 
 
 def test_values_keep_types_whatever_the_first_row(talker: Talk):
@@ -73,23 +75,23 @@ def test_values_keep_types_whatever_the_first_row(talker: Talk):
         {"a": 1, "a_3": 2, "a_2": 3}
     ]
     mixed = "SELECT CASE id WHEN 1 THEN NULL WHEN 2 THEN 1 ELSE 2.5 END AS v, json_object('n', id) AS j FROM towns ORDER BY id"
-    found = [(row["v"], row["j"]) for row in rows(talker, mixed)]
-    assert found == [(None, {"n": 1}), (1, {"n": 2}), (2.5, {"n": 3})]
+    values = [(row["v"], row["j"]) for row in rows(talker, mixed)]
+    assert values == [(None, {"n": 1}), (1, {"n": 2}), (2.5, {"n": 3})]
 
 
 def test_files_join_by_alias_and_truncation_is_reported(talker: Talk):
-    found = talker.done(
+    joined = talker.done(
         "query",
         inputs={"t": "towns.csv", "z": "zones.geojson"},
         sql='SELECT t.id, z.name AS id, z."name:en" FROM t JOIN z ON ST_Contains(z.geom, MakePoint(t.x, t.y, 4326)) ORDER BY 1 DESC',
         limit=1,
     )
-    assert found["row_count"] == 1
-    assert found["more"] is True
-    assert found["untrusted"]["report"]["rows"] == [{"id": 2, "id_2": "b", "name:en": "B"}]
+    assert joined["row_count"] == 1
+    assert joined["more"] is True
+    assert joined["untrusted"]["report"]["rows"] == [{"id": 2, "id_2": "b", "name:en": "B"}]
     counted = 'SELECT (SELECT count(*) FROM c_roads) + (SELECT count(*) FROM "my parks") AS n, geom FROM "c_my parks" LIMIT 1'
-    made = talker.done("query", inputs={"c": "city.gpkg"}, sql=counted, geometry="wkt")
-    [row] = made["untrusted"]["report"]["rows"]
+    result = talker.done("query", inputs={"c": "city.gpkg"}, sql=counted, geometry="wkt")
+    [row] = result["untrusted"]["report"]["rows"]
     assert row["n"] == 4
     assert row["geom"].startswith("POLYGON ((9.6 49.6,")
 
@@ -99,12 +101,12 @@ SPREAD = "SELECT id, big, day, MakePoint(x, y, 4326) AS geom FROM towns ORDER BY
 
 def test_records_are_an_array_lines_or_typed_layer(talker: Talk, own: Place, oracle: Oracle):
     def written(name: str, **more: Any) -> Path:
-        made = talker.done("query_to_file", inputs=["towns.csv"], sql=SPREAD, output=name, **more)
-        assert made["row_count"] == 3
+        result = talker.done("query_to_file", inputs=["towns.csv"], sql=SPREAD, output=name, **more)
+        assert result["row_count"] == 3
         return own.path(name)
 
     records = json.loads(written("t.json", geometry="none").read_text())
-    assert [one["id"] for one in records] == [3, 2, 1]
+    assert [record["id"] for record in records] == [3, 2, 1]
     assert records[2]["big"] == 9007199254740993
     lines = written("t.jsonl", geometry="geojson").read_text().splitlines()
     assert json.loads(lines[0])["geom"] == {"type": "Point", "coordinates": [10.5, 50.5]}
@@ -114,7 +116,7 @@ def test_records_are_an_array_lines_or_typed_layer(talker: Talk, own: Place, ora
     assert collection["features"][2]["properties"]["big"] == 9007199254740993
     assert written("t.csv", geometry="none").read_text().splitlines()[1] == "3,5000000000,"
     [layer] = oracle.vector(written("t.gpkg"))["layers"]
-    assert [(one["name"], one["type"]) for one in layer["fields"]] == [
+    assert [(field["name"], field["type"]) for field in layer["fields"]] == [
         ("id", "Integer"), ("big", "Integer64"), ("day", "Date"),
     ]  # fmt: skip
     assert layer["geometryFields"][0]["type"] == "Point"
@@ -125,11 +127,11 @@ def test_three_number_table_is_not_a_point_grid(talker: Talk):
     rows = {"grid.csv": "1,1,5 2,1,6 1,2,7 2,2,8", "zonal.csv": "1,512.25,21200 2,470.5,23200 3,431.0,32400"}
     for name, text in rows.items():
         sql = f"SELECT column1 AS x, column2 AS y, column3 AS z FROM (VALUES ({text.replace(' ', '), (')}))"
-        made = talker.done("query_to_file", inputs=["towns.csv"], sql=sql, output=name)
-        [output] = made["outputs"]
+        result = talker.done("query_to_file", inputs=["towns.csv"], sql=sql, output=name)
+        [output] = result["outputs"]
         assert output["description"]["driver"] == "CSV"
         assert output["checks"] == []
-        assert made["row_count"] == output["description"]["layers"][0]["features"] == len(text.split())
+        assert result["row_count"] == output["description"]["layers"][0]["features"] == len(text.split())
         [entry] = talker.done("list_workspace", pattern=name)["entries"]
         assert entry["driver"] == "CSV"
 
@@ -156,8 +158,8 @@ def test_written_layer_has_its_crs_or_is_refused(talker, own, oracle):
         "+proj=laea +lat_0=10 +lon_0=20 +type=crs": "Lambert Azimuthal",
     }
     for crs, words in spelt.items():
-        given = {"input": "zones.geojson", "output": "there.gpkg", "output-crs": crs, "overwrite": True}
-        talker.done("gdal_write", algorithm="vector reproject", arguments=given)
+        arguments = {"input": "zones.geojson", "output": "there.gpkg", "output-crs": crs, "overwrite": True}
+        talker.done("gdal_write", algorithm="vector reproject", arguments=arguments)
         for column in ("geom", "ST_Buffer(geom, 10) AS geom"):
             assert words in named(f"SELECT {column} FROM there", "there.gpkg")
     assert '"EPSG",3035' in named("SELECT ST_Transform(geom, 3035) AS g FROM zones", "zones.geojson")
@@ -200,22 +202,22 @@ EXPECTED = [
 def test_every_documented_example_gives_its_result(talker: Talk):
     taught = talker.done("gdal_describe", algorithm="vector sql")["sql"]["query_examples"]
     own = {"towns.gpkg": "people.geojson", "zones.geojson": "zones.geojson", "stations.csv": "stations.csv"}
-    found = [
+    results = [
         talker.done(
             "query",
-            inputs={alias: own[file] for alias, file in one["arguments"]["inputs"].items()},
-            sql=one["arguments"]["sql"],
+            inputs={alias: own[file] for alias, file in example["arguments"]["inputs"].items()},
+            sql=example["arguments"]["sql"],
             geometry="wkt",
         )["untrusted"]["report"]["rows"]
-        for one in taught
+        for example in taught
     ]
-    assert found[:2] == EXPECTED[:2]
-    assert [(row["town"], row["station"]) for row in found[2]] == EXPECTED[2]
-    assert all(10_000 < row["metres"] < 40_000 for row in found[2])
-    areas = [(row["name"], row["km2"]) for row in found[3]]
+    assert results[:2] == EXPECTED[:2]
+    assert [(row["town"], row["station"]) for row in results[2]] == EXPECTED[2]
+    assert all(10_000 < row["metres"] < 40_000 for row in results[2])
+    areas = [(row["name"], row["km2"]) for row in results[3]]
     assert [name for name, _ in areas] == ["a", "b"]
     assert all(low < km2 < high for (_, km2), (_, low, high) in zip(areas, EXPECTED[3], strict=True)), areas
-    values = [[tuple(row.values()) for row in one] for one in found]
+    values = [[tuple(row.values()) for row in result] for result in results]
     assert values[4:7] == EXPECTED[4:7]
     thiessen, squares, line, sample, moran, degrees = values[7:]
     # the lines halfway between A and C, and between B and C, cut the frame of the diagram at these corners
@@ -234,12 +236,12 @@ def test_every_documented_example_gives_its_result(talker: Talk):
 
 
 def test_an_algorithm_without_an_output_gives_its_rows(talker: Talk):
-    given = {"input": "people.geojson", "sql": "SELECT name, pop FROM people ORDER BY pop"}
-    made = talker.done("gdal_read", algorithm="vector sql", arguments=given)
-    assert [row["pop"] for row in made["untrusted"]["report"]["rows"]] == [900, 2000, 5000]
-    asked = {"inputs": ["people.geojson"], "sql": given["sql"]}
-    assert talker.done("validate_call", tool="query", arguments=asked)["valid"]
-    refused = talker.failed("gdal_read", algorithm="vector sql", arguments={**given, "dialect": "OGRSQL"})
+    arguments = {"input": "people.geojson", "sql": "SELECT name, pop FROM people ORDER BY pop"}
+    result = talker.done("gdal_read", algorithm="vector sql", arguments=arguments)
+    assert [row["pop"] for row in result["untrusted"]["report"]["rows"]] == [900, 2000, 5000]
+    request = {"inputs": ["people.geojson"], "sql": arguments["sql"]}
+    assert talker.done("validate_call", tool="query", arguments=request)["valid"]
+    refused = talker.failed("gdal_read", algorithm="vector sql", arguments={**arguments, "dialect": "OGRSQL"})
     assert refused["code"] == "INVALID_ARGUMENT"
 
 
@@ -248,11 +250,11 @@ def test_missing_name_is_answered_with_existing_names(talker: Talk):
         error = talker.failed(tool, **arguments)
         return " ".join(error["untrusted"]["gdal"]), error["message"] + error["suggestion"]
 
-    given = {"inputs": {"t": "towns.csv", "z": "zones.geojson"}}
-    theirs, ours = told(**given, sql="SELECT * FROM zone")
+    sources = {"inputs": {"t": "towns.csv", "z": "zones.geojson"}}
+    theirs, ours = told(**sources, sql="SELECT * FROM zone")
     assert theirs.index('"zones"') < theirs.index('"t"')
     assert "name:en" not in ours
-    theirs, _ = told(**given, sql="SELECT shar FROM t")
+    theirs, _ = told(**sources, sql="SELECT shar FROM t")
     assert theirs.index('"share"') < theirs.index('"code"')
     misspelt = {"input": "zones.geojson", "sql": "SELECT nam FROM zones"}
     theirs, _ = told("gdal_read", algorithm="vector info", arguments=misspelt)
@@ -261,4 +263,4 @@ def test_missing_name_is_answered_with_existing_names(talker: Talk):
         ("ST_DWithin(geom, geom, 1)", "PtDistWithin"),
         ("ST_Intersect(geom, geom)", "ST_Intersects"),
     ):
-        assert use in told(**given, sql=f"SELECT {name} FROM z")[1]
+        assert use in told(**sources, sql=f"SELECT {name} FROM z")[1]

@@ -114,8 +114,8 @@ class Desk:
 
 
 def shade(desk: Desk, algorithm: str) -> int:
-    given = {"input": "dem.asc", "output": "shade.tif"}
-    return desk.call("gdal_write", algorithm=algorithm, arguments=given)
+    arguments = {"input": "dem.asc", "output": "shade.tif"}
+    return desk.call("gdal_write", algorithm=algorithm, arguments=arguments)
 
 
 def test_minor_release_serves_unchanged_parts_naming_disabled_checks(
@@ -123,19 +123,19 @@ def test_minor_release_serves_unchanged_parts_naming_disabled_checks(
 ) -> None:
     desk = Desk(tmp_path, minor)
     assert desk.call("info", path="dem.asc") != 0  # before a refresh its arguments may have another meaning
-    made = desk.refresh()
+    refreshed = desk.refresh()
     report = capsys.readouterr().out
     for part in ("3.14.0", "FlatGeobuf", "raster hillshade -> raster relief-shade", "records_inconsistent: "):
         assert part in report
     for part in ("Fresh", "size-threshold"):
         assert part in report
-    assert made.gdal_version == "3.14.0"
-    assert not {"raster hillshade", "raster relief-shade"} & made.algorithms.keys()
-    assert "raster slope" in made.algorithms
-    assert not {"flatgeobuf", "fresh"} & made.driver_names.keys()
-    assert made.algorithms["raster sieve"].long_names["size-threshold"].usage["default"] == DEFAULT
-    assert made.unrecognised.keys() == {"records_inconsistent"}
-    assert "records_inconsistent" in made.summary
+    assert refreshed.gdal_version == "3.14.0"
+    assert not {"raster hillshade", "raster relief-shade"} & refreshed.algorithms.keys()
+    assert "raster slope" in refreshed.algorithms
+    assert not {"flatgeobuf", "fresh"} & refreshed.driver_names.keys()
+    assert refreshed.algorithms["raster sieve"].long_names["size-threshold"].usage["default"] == DEFAULT
+    assert refreshed.unrecognised.keys() == {"records_inconsistent"}
+    assert "records_inconsistent" in refreshed.summary
     assert desk.call("info", path="dem.asc") == 0
     assert shade(desk, "raster slope") == 0
     assert shade(desk, "raster relief-shade") != 0
@@ -147,12 +147,12 @@ def test_a_patch_release_never_blocks_and_is_reported(
     desk = Desk(tmp_path, patch)
     assert shade(desk, "raster hillshade") == 0
     capsys.readouterr()
-    made = desk.refresh()
+    refreshed = desk.refresh()
     report = capsys.readouterr().out
     for part in ("FlatGeobuf", "Fresh", "size-threshold"):
         assert part in report
     assert "relief-shade" not in report
-    assert made.unrecognised.keys() == {"records_inconsistent"}
-    assert "flatgeobuf" not in made.driver_names
+    assert refreshed.unrecognised.keys() == {"records_inconsistent"}
+    assert "flatgeobuf" not in refreshed.driver_names
     (desk.maps / "shade.tif").unlink()
     assert shade(desk, "raster hillshade") == 0

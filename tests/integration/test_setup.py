@@ -21,8 +21,8 @@ pytestmark = pytest.mark.engine
 def test_image_matches_its_version_label_with_python_bindings(client, image):
     program = "from osgeo import gdal; print(gdal.__version__)"
     alone = {"entrypoint": "", "network_mode": "none", "user": "65534:65534", "remove": True}
-    said = client.containers.run(image.id, ["python3", "-I", "-c", program], **alone)
-    assert said.decode().startswith(image.version)
+    output = client.containers.run(image.id, ["python3", "-I", "-c", program], **alone)
+    assert output.decode().startswith(image.version)
 
 
 def test_the_set_up_command_names_the_image(image: Image, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,20 +44,20 @@ class Small(WheelImage):
 @pytest.mark.nightly
 def test_toolbox_image_is_rebuilt_when_its_base_changed(client, image):
     small, other = Small("small"), "gdal-mcp-test-other-base:1"
-    said: list[str] = []
-    made = client.containers.create(image.id, ["true"])
+    messages: list[str] = []
+    container = client.containers.create(image.id, ["true"])
     try:
-        made.commit(*other.split(":"), changes="LABEL changed=1")
+        container.commit(*other.split(":"), changes="LABEL changed=1")
         with closing(open_engine(None)) as engine:
-            first = build(small, engine, image.reference, said.append)
+            first = build(small, engine, image.reference, messages.append)
             assert build(small, engine, image.reference, pytest.fail) == first
             with pytest.raises(ImageUnsuitable, match="setup --toolbox small"):
                 resolve(engine.images, small.spec, other)
-            second = build(small, engine, other, said.append)
+            second = build(small, engine, other, messages.append)
             assert (second.id != first.id, second.base) == (True, client.images.get(other).id)
             assert resolve(engine.images, small.spec, other) == second
     finally:
-        made.remove()
+        container.remove()
         for name in (small.spec.reference, other):
             client.images.remove(name, force=True)
 

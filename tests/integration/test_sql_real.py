@@ -99,14 +99,14 @@ def test_no_callable_function_opens_or_writes_a_file(ask, workspace):
     callable_ones = [name for name in names if passes(f"SELECT {name}('x')")]
     assert len(names) * 0.95 < len(callable_ones) < len(names)
     files = [f"'{workspace}/canary.csv'", f"'{workspace}/canary.xml'", f"'CSV:{workspace}/canary.csv'"]
-    arguments = [(one,) * count for one in files for count in (1, 2)]
-    statements = [f"SELECT {name}({', '.join(given)})" for name in callable_ones for given in arguments]
+    arguments = [(path,) * count for path in files for count in (1, 2)]
+    statements = [f"SELECT {name}({', '.join(texts)})" for name in callable_ones for texts in arguments]
     done = 0
     for some in batched(statements, 1000):  # one container each, so that none needs minutes
-        found = ask(CALLED, statements=some, canary=CANARY)
-        assert found["told"] == []
-        assert found["made"] == []
-        done += found["done"]
+        result = ask(CALLED, statements=some, canary=CANARY)
+        assert result["told"] == []
+        assert result["made"] == []
+        done += result["done"]
     assert done > 1000
 
 
@@ -140,6 +140,6 @@ def test_functions_opening_files_are_known_and_refused(ask, workspace):
         "VACUUM INTO '/tmp/made.db'",
     ]
     assert not any(map(passes, (*reached, *stopped)))
-    found = ask(CALLED, statements=[*reached, *stopped], canary=CANARY)
-    assert set(found["told"]) == set(reached)
-    assert [one for one in found["made"] if "made.dbf" in one] == []
+    result = ask(CALLED, statements=[*reached, *stopped], canary=CANARY)
+    assert set(result["told"]) == set(reached)
+    assert [path for path in result["made"] if "made.dbf" in path] == []

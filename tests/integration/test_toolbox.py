@@ -88,16 +88,16 @@ def second(client: docker.DockerClient, image: Image) -> str:
 def app(second: str, tmp_path: Path) -> Iterator[App]:
     root = tmp_path / "ws"
     root.mkdir()
-    for one in (root, *root.parents[:4]):
-        one.chmod(one.stat().st_mode | 0o055)
+    for folder in (root, *root.parents[:4]):
+        folder.chmod(folder.stat().st_mode | 0o055)
     (root / "in.txt").write_text("one two three")
     (root / "empty.txt").write_text("")
     (root / "out.txt").write_text("old")
     settings = load_settings(workspaces=[str(root)], state_dir=str(tmp_path / "state"), pool_max=2)
-    with running(settings, boxes=Toolboxes((GDAL, WORDS))) as made:
-        made.hosting.ready(WORDS)
-        made.hosting.keep_warm()
-        yield made
+    with running(settings, boxes=Toolboxes((GDAL, WORDS))) as new_app:
+        new_app.hosting.ready(WORDS)
+        new_app.hosting.keep_warm()
+        yield new_app
 
 
 def counted(app: App, **arguments: str) -> Reply:
@@ -120,7 +120,7 @@ def test_second_toolbox_reads_writes_records_and_undoes(app: App, second: str):
     assert written.result["receipt"]["approval"].startswith("approved by ann")
     uri = (root / "out.txt").as_uri()
     resources = Resources(ArtifactStore(app.registry), app.workspaces, 1 << 20, store_of(app.settings))
-    assert [str(one.uri) for one in resources.page(None, ANN.id).resources] == [uri]
+    assert [str(resource.uri) for resource in resources.page(None, ANN.id).resources] == [uri]
 
     console = ConsoleService(app)
     viewer = Viewer(ANN, "window")
@@ -129,8 +129,8 @@ def test_second_toolbox_reads_writes_records_and_undoes(app: App, second: str):
     console.undo(viewer, written.call_id)
     assert (root / "out.txt").read_text() == "old"
     assert verify(app.settings.state.audit).ok
-    events = [one.event for one in tail(app.settings.state.audit, 20)]
-    assert {one["where"]["toolbox"] for one in events if "where" in one} == {"words"}
+    events = [entry.event for entry in tail(app.settings.state.audit, 20)]
+    assert {event["where"]["toolbox"] for event in events if "where" in event} == {"words"}
 
 
 def test_second_toolbox_failure_is_named_and_publishes_nothing(app: App):

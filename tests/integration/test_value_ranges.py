@@ -44,10 +44,10 @@ print(json.dumps(found))
 
 def test_peaks_missing_from_the_sample_are_unchanged(oracle: Oracle) -> None:
     ours = files("gdal_mcp.toolboxes.augment.inside").joinpath("ranges.py").read_text(encoding="utf-8")
-    found = json.loads(oracle.python(ours + PROGRAM))
-    assert found.pop("odd") == 812.5
+    ranges = json.loads(oracle.python(ours + PROGRAM))
+    assert ranges.pop("odd") == 812.5
     for kind, peak in (("float32", 812.5), ("int16", 900), ("uint16", 60000)):
-        high, low, off, without_the_peak, as_it_was = found[kind]
+        high, low, off, without_the_peak, as_it_was = ranges[kind]
         assert high == pytest.approx(peak, rel=1e-6)
         assert low == pytest.approx(1, abs=0.01)
         assert off < 1e-6 or kind != "float32"

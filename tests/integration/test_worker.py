@@ -54,11 +54,11 @@ class Worker:
 
     def wait_for(self, kind):
         """Reads until a frame of that kind has arrived, and returns it."""
-        while not (found := [one for one in self.frames if isinstance(one, kind)]):
+        while not (matches := [frame for frame in self.frames if isinstance(frame, kind)]):
             data = os.read(self.process.stdout.fileno(), 65536)
             assert data, self.process.stderr.read().decode()
             self.frames += self.reader.feed(data)
-        return found[0]
+        return matches[0]
 
     def give(self, request=None, deadline=60.0, stay=0.0):
         self.process.stdin.write(encode_job(request or {}, deadline, stay_seconds=stay))
@@ -78,11 +78,11 @@ class Worker:
 
     @property
     def printed(self):
-        return b"".join(one.data for one in self.frames if isinstance(one, Printed))
+        return b"".join(frame.data for frame in self.frames if isinstance(frame, Printed))
 
     @property
     def final(self):
-        return next(one.value for one in self.frames if isinstance(one, Final))
+        return next(frame.value for frame in self.frames if isinstance(frame, Final))
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def work():
     started = []
 
     def one(body, request=None, **options):
-        made = Worker(body, **options)
-        started.append(made)
-        return made, made.run(request)
+        child = Worker(body, **options)
+        started.append(child)
+        return child, child.run(request)
 
     yield one
-    for made in started:
-        made.__exit__()
+    for child in started:
+        child.__exit__()
 
 
 def test_worker_measures_itself_first_and_answers_once(work):
@@ -151,7 +151,7 @@ def test_what_was_printed_before_a_crash_is_there(work):
     done, code = work("print('before', end='')\nraise ValueError('a fault')")
     assert (code, done.printed) == (worker.EXIT_CRASHED, b"before")
     assert b"ValueError: a fault" in done.process.stderr.read()
-    assert not any(isinstance(one, Final) for one in done.frames)
+    assert not any(isinstance(frame, Final) for frame in done.frames)
 
 
 def test_job_without_answer_is_a_crash_despite_zero(work, subtests):
@@ -162,7 +162,7 @@ def test_job_without_answer_is_a_crash_despite_zero(work, subtests):
         with subtests.test(body=body):
             done, code = work(body)
             assert code == worker.EXIT_CRASHED
-            assert not any(isinstance(one, Final) for one in done.frames)
+            assert not any(isinstance(frame, Final) for frame in done.frames)
 
 
 def test_crash_is_reported_despite_threads_and_closed_stderr(work):
@@ -195,15 +195,15 @@ for step in [-1, 0.2, 0.1, *(n / 100_000 for n in range(100_000)), 1.0, 1.0, 2.0
 return {"code": 0, "seconds": time.monotonic() - start}
 """
     done, _ = work("import time" + body)
-    told = [one.fraction for one in done.frames if isinstance(one, Progress)]
-    assert told == sorted(set(told))
-    assert told[-1] == 1.0
-    assert len(told) <= done.final["seconds"] / worker.PROGRESS_GAP + 4
+    fractions = [frame.fraction for frame in done.frames if isinstance(frame, Progress)]
+    assert fractions == sorted(set(fractions))
+    assert fractions[-1] == 1.0
+    assert len(fractions) <= done.final["seconds"] / worker.PROGRESS_GAP + 4
 
 
 def test_phase_is_reported_right_after_another_report(work):
     done, _ = work("for n in range(5): report.progress(n / 10, f'{n}', at_once=n > 2)")
-    assert [one.message for one in done.frames if isinstance(one, Progress)] == ["0", "3", "4"]
+    assert [frame.message for frame in done.frames if isinstance(frame, Progress)] == ["0", "3", "4"]
 
 
 def test_many_threads_write_whole_frames(work):
@@ -218,30 +218,30 @@ for one in threads: one.start()
 for one in threads: one.join()
 """
     done, code = work(body)
-    found = {one.name: one.data for one in done.frames if isinstance(one, Attachment)}
-    assert found == {f"{name}-{n}": name.encode() * 100_000 for name in "abcd" for n in range(4)}
+    attachments = {frame.name: frame.data for frame in done.frames if isinstance(frame, Attachment)}
+    assert attachments == {f"{name}-{n}": name.encode() * 100_000 for name in "abcd" for n in range(4)}
     assert (code, done.printed) == (0, b"o" * 50_000 * 16)
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
 def test_slot_without_timely_job_ends_quietly():
     for closed, idle in ((True, 60.0), (False, 0.05)):
-        with Worker("pass", idle=idle) as made:
-            made.wait_for(Ready)
+        with Worker("pass", idle=idle) as child:
+            child.wait_for(Ready)
             if closed:
-                made.process.stdin.close()
-            assert made.finish() == 0
-            assert [type(one) for one in made.frames] == [Ready]
-            assert made.process.stderr.read() == b""
+                child.process.stdin.close()
+            assert child.finish() == 0
+            assert [type(frame) for frame in child.frames] == [Ready]
+            assert child.process.stderr.read() == b""
 
 
 def test_timely_job_may_outlast_the_idle_limit():
     with Worker(
         "import time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end: pass", idle=0.2
-    ) as made:
-        made.give()
-        assert made.finish() == 0
-        assert made.final["code"] == 0
+    ) as child:
+        child.give()
+        assert child.finish() == 0
+        assert child.final["code"] == 0
 
 
 STEPS = """
@@ -263,57 +263,57 @@ COUNT = "import threading\nprint('job')\nreturn {'code': 0, 'steps': len(done), 
 
 
 def test_waiting_worker_warms_up_in_job_thread():
-    with Worker(COUNT, warm=STEPS.format(pause="")) as made:
-        made.wait_for(Ready)
+    with Worker(COUNT, warm=STEPS.format(pause="")) as child:
+        child.wait_for(Ready)
         for _ in range(3):
-            while made.process.stderr.readline() != b"step\n":
+            while child.process.stderr.readline() != b"step\n":
                 pass
-        made.give()
-        assert made.finish() == 0
-        assert made.final["steps"] >= 3
-        assert made.final["same"] is True
-        assert made.printed == b"job\n"
-        assert b"closed\n" in made.process.stderr.read()
+        child.give()
+        assert child.finish() == 0
+        assert child.final["steps"] >= 3
+        assert child.final["same"] is True
+        assert child.printed == b"job\n"
+        assert b"closed\n" in child.process.stderr.read()
 
 
 def test_immediate_job_does_not_wait_for_warm_up():
-    with Worker(COUNT, warm=STEPS.format(pause="")) as made:
-        made.give()
-        assert made.finish() == 0
-        assert made.final["steps"] == 0
+    with Worker(COUNT, warm=STEPS.format(pause="")) as child:
+        child.give()
+        assert child.finish() == 0
+        assert child.final["steps"] == 0
 
 
 def test_job_arriving_during_pause_of_warm_up_starts():
-    with Worker(COUNT, idle=1000.0, warm=STEPS.format(pause="1000.0")) as made:
-        made.wait_for(Ready)
-        made.process.stderr.readline()
-        made.give()
-        assert made.finish() == 0
-        assert made.final["steps"] == 1
+    with Worker(COUNT, idle=1000.0, warm=STEPS.format(pause="1000.0")) as child:
+        child.wait_for(Ready)
+        child.process.stderr.readline()
+        child.give()
+        assert child.finish() == 0
+        assert child.final["steps"] == 1
 
 
 @pytest.mark.parametrize("pause", ["", "1000.0"])
 def test_warm_up_ends_within_the_idle_limit(pause):
-    with Worker("pass", idle=0.1, warm=STEPS.format(pause=pause)) as made:
-        assert made.finish() == 0
-        assert [type(one) for one in made.frames] == [Ready]
+    with Worker("pass", idle=0.1, warm=STEPS.format(pause=pause)) as child:
+        assert child.finish() == 0
+        assert [type(frame) for frame in child.frames] == [Ready]
 
 
 def test_failed_warm_up_reports_reason_without_taking_jobs():
     failing = "\ndef warm():\n    yield\n    raise ValueError('a fault')\n"
-    for given, why in (({"warm": failing}, b"a fault"), ({"prepare": "import no_such"}, b"no_such")):
-        with Worker("pass", **given) as made:
-            assert made.finish() == worker.EXIT_CRASHED
-            assert why in made.process.stderr.read()
-            assert [one for one in made.frames if not isinstance(one, Ready)] == []
+    for options, why in (({"warm": failing}, b"a fault"), ({"prepare": "import no_such"}, b"no_such")):
+        with Worker("pass", **options) as child:
+            assert child.finish() == worker.EXIT_CRASHED
+            assert why in child.process.stderr.read()
+            assert [frame for frame in child.frames if not isinstance(frame, Ready)] == []
 
 
 def test_host_dying_while_sending_job_ends_the_worker():
-    with Worker("pass") as made:
-        made.wait_for(Ready)
-        made.process.stdin.write(LENGTH.pack(1000) + b"{")
-        made.process.stdin.close()
-        assert made.finish() == worker.EXIT_ORPHANED
+    with Worker("pass") as child:
+        child.wait_for(Ready)
+        child.process.stdin.write(LENGTH.pack(1000) + b"{")
+        child.process.stdin.close()
+        assert child.finish() == worker.EXIT_ORPHANED
 
 
 BUSY = {
@@ -328,63 +328,63 @@ BUSY = {
 @pytest.mark.claim("sandbox.ends-by-itself")
 def test_worker_without_host_ends_whatever_it_does(subtests):
     for name in BUSY:
-        with subtests.test(name=name), Worker("report.progress(0.5)\n" + BUSY[name]) as made:
-            made.wait_for(Ready)
-            made.give()
-            made.wait_for(Progress)
-            made.process.stdin.close()
-            assert made.finish() == worker.EXIT_ORPHANED
+        with subtests.test(name=name), Worker("report.progress(0.5)\n" + BUSY[name]) as child:
+            child.wait_for(Ready)
+            child.give()
+            child.wait_for(Progress)
+            child.process.stdin.close()
+            assert child.finish() == worker.EXIT_ORPHANED
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
 def test_worker_ends_at_own_deadline_whatever_it_does(subtests):
     for name in BUSY:
-        with subtests.test(name=name), Worker(BUSY[name]) as made:
-            assert made.run(deadline=0.1) == worker.EXIT_DEADLINE
+        with subtests.test(name=name), Worker(BUSY[name]) as child:
+            assert child.run(deadline=0.1) == worker.EXIT_DEADLINE
 
 
 def test_successful_worker_waits_for_host_but_failed_ends():
-    with Worker("pass") as made:
-        made.wait_for(Ready)
-        made.give(stay=3600.0)
-        made.wait_for(Final)
-        assert made.process.poll() is None
-        made.process.stdin.close()
-        assert made.finish() == worker.EXIT_ORPHANED
-    with Worker("return {'code': 1}") as made:
-        assert made.run(stay=3600.0) == 0
+    with Worker("pass") as child:
+        child.wait_for(Ready)
+        child.give(stay=3600.0)
+        child.wait_for(Final)
+        assert child.process.poll() is None
+        child.process.stdin.close()
+        assert child.finish() == worker.EXIT_ORPHANED
+    with Worker("return {'code': 1}") as child:
+        assert child.run(stay=3600.0) == 0
 
 
 @pytest.mark.claim("sandbox.single-use")
 def test_more_than_one_job_is_never_taken():
-    with Worker("print(job['n'])") as made:
-        made.wait_for(Ready)
-        made.process.stdin.write(encode_job({"n": 1}, 60) + encode_job({"n": 2}, 60))
-        made.process.stdin.flush()
-        assert made.finish() == 0
-        assert made.printed == b"1\n"
+    with Worker("print(job['n'])") as child:
+        child.wait_for(Ready)
+        child.process.stdin.write(encode_job({"n": 1}, 60) + encode_job({"n": 2}, 60))
+        child.process.stdin.flush()
+        assert child.finish() == 0
+        assert child.printed == b"1\n"
 
 
 def test_a_job_of_many_pieces_is_read_whole():
-    with Worker("return {'code': 0, 'length': len(job['text'])}") as made:
-        made.wait_for(Ready)
+    with Worker("return {'code': 0, 'length': len(job['text'])}") as child:
+        child.wait_for(Ready)
         data = encode_job({"text": "x" * 300_000}, 60)
         for start in range(0, len(data), 50_000):
-            made.process.stdin.write(data[start : start + 50_000])
-            made.process.stdin.flush()
-            select.select([], [made.process.stdin], [])
-        assert made.finish() == 0
-        assert made.final["length"] == 300_000
+            child.process.stdin.write(data[start : start + 50_000])
+            child.process.stdin.flush()
+            select.select([], [child.process.stdin], [])
+        assert child.finish() == 0
+        assert child.final["length"] == 300_000
 
 
 def test_text_printed_while_loading_is_not_output():
     loading = (
         "import ctypes; print('python', end=''); ctypes.CDLL(None).printf(b'library'); os.write(1, b'raw')"
     )
-    with Worker("print('job')", prepare=loading) as made:
-        assert made.run() == 0
-        assert made.printed == b"job\n"
-        assert sorted(made.process.stderr.read()) == sorted(b"rawpythonlibrary")
+    with Worker("print('job')", prepare=loading) as child:
+        assert child.run() == 0
+        assert child.printed == b"job\n"
+        assert sorted(child.process.stderr.read()) == sorted(b"rawpythonlibrary")
 
 
 @pytest.mark.parametrize(
@@ -423,47 +423,49 @@ return {"code": 0, "found": found}
 def test_each_thread_gets_the_answer_to_its_question():
     """More questions than may be pending, answered in another order, with megabytes each."""
     count = MAX_IN_FLIGHT + 8
-    with Worker(ASKS.replace("request", "job")) as made:
-        made.wait_for(Ready)
-        made.give({"count": count})
-        open_ones, answered = [], 0
+    with Worker(ASKS.replace("request", "job")) as child:
+        child.wait_for(Ready)
+        child.give({"count": count})
+        pending, answered = [], 0
         while answered < count:
-            asked = [one for one in made.frames if isinstance(one, Question)][answered + len(open_ones) :]
-            open_ones += asked
-            assert len(open_ones) <= MAX_IN_FLIGHT
-            if len(open_ones) < min(MAX_IN_FLIGHT, count - answered):
-                data = os.read(made.process.stdout.fileno(), 65536)
-                assert data, made.process.stderr.read().decode()
-                made.frames += made.reader.feed(data)
+            questions = [frame for frame in child.frames if isinstance(frame, Question)][
+                answered + len(pending) :
+            ]
+            pending += questions
+            assert len(pending) <= MAX_IN_FLIGHT
+            if len(pending) < min(MAX_IN_FLIGHT, count - answered):
+                data = os.read(child.process.stdout.fileno(), 65536)
+                assert data, child.process.stderr.read().decode()
+                child.frames += child.reader.feed(data)
                 continue
-            one = open_ones.pop()
-            assert (one.op, one.name) == (Op.READ, "0/a.tif")
-            ((offset, length),) = one.ranges
+            question = pending.pop()
+            assert (question.op, question.name) == (Op.READ, "0/a.tif")
+            ((offset, length),) = question.ranges
             body = bytes([offset]) * length
-            made.process.stdin.write(encode_answer(one.id, Answer(Status.OK, body)))
-            made.process.stdin.flush()
+            child.process.stdin.write(encode_answer(question.id, Answer(Status.OK, body)))
+            child.process.stdin.flush()
             answered += 1
-        assert made.finish() == 0
+        assert child.finish() == 0
     right = {str(i): [0, hashlib.sha256(bytes([i]) * (5 << 20)).hexdigest()] for i in range(count)}
-    assert made.final["found"] == right
+    assert child.final["found"] == right
 
 
 def test_host_leaving_during_an_answer_ends_the_worker():
-    with Worker(ASKS.replace("request", "job")) as made:
-        made.wait_for(Ready)
-        made.give({})
-        asked = made.wait_for(Question)
-        made.process.stdin.write(encode_answer(asked.id, Answer(Status.OK, b"x" * (5 << 20)))[: 1 << 20])
-        made.process.stdin.close()
-        assert made.finish() == worker.EXIT_ORPHANED
+    with Worker(ASKS.replace("request", "job")) as child:
+        child.wait_for(Ready)
+        child.give({})
+        question = child.wait_for(Question)
+        child.process.stdin.write(encode_answer(question.id, Answer(Status.OK, b"x" * (5 << 20)))[: 1 << 20])
+        child.process.stdin.close()
+        assert child.finish() == worker.EXIT_ORPHANED
 
 
 def test_job_waiting_for_an_answer_ends_at_deadline():
-    with Worker(ASKS.replace("request", "job")) as made:
-        made.wait_for(Ready)
-        made.give({}, deadline=0.3)
-        made.wait_for(Question)
-        assert made.finish() == worker.EXIT_DEADLINE
+    with Worker(ASKS.replace("request", "job")) as child:
+        child.wait_for(Ready)
+        child.give({}, deadline=0.3)
+        child.wait_for(Question)
+        assert child.finish() == worker.EXIT_DEADLINE
 
 
 def test_answer_without_memory_is_a_failed_read():
@@ -473,13 +475,13 @@ resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20))
 answers = [report.ask(2, b"a", [(0, 1)]).wait() for _ in range(2)]
 return {"code": 0, "found": [[status, len(body)] for status, body in answers]}
 """
-    with Worker(body) as made:
-        made.wait_for(Ready)
-        made.give({})
+    with Worker(body) as child:
+        child.wait_for(Ready)
+        child.give({})
         for number, length in ((1, 600 << 20), (2, 9)):
-            while not [one for one in made.frames if isinstance(one, Question) and one.id == number]:
-                made.frames += made.reader.feed(os.read(made.process.stdout.fileno(), 65536))
-            made.process.stdin.write(encode_answer(number, Answer(Status.OK, bytes(length))))
-            made.process.stdin.flush()
-        assert made.finish() == 0
-    assert made.final["found"] == [[worker.NO_MEMORY, 0], [0, 9]]
+            while not [frame for frame in child.frames if isinstance(frame, Question) and frame.id == number]:
+                child.frames += child.reader.feed(os.read(child.process.stdout.fileno(), 65536))
+            child.process.stdin.write(encode_answer(number, Answer(Status.OK, bytes(length))))
+            child.process.stdin.flush()
+        assert child.finish() == 0
+    assert child.final["found"] == [[worker.NO_MEMORY, 0], [0, 9]]

@@ -67,7 +67,7 @@ def changes(box: Box, oracle: Oracle) -> list[tuple[float, dict]]:
     """
     folder, text = oracle.folder("ballpark"), json.dumps(PAIRS)
     oracle.python(MAKER + MAKE, str(folder), text)
-    apart = json.loads(oracle.python(TRUTH, text))
+    offsets = json.loads(oracle.python(TRUTH, text))
     jobs = (
         {"program": "describe", "inputs": [str(folder / f"{n}.gpkg")], "changes": [["", to, ""]]}
         for n, (_, _, to) in enumerate(PAIRS)
@@ -75,16 +75,16 @@ def changes(box: Box, oracle: Oracle) -> list[tuple[float, dict]]:
     ran = box.run(*jobs)
     rows = [done.parsed[0]["changes"] for done in ran]
     return list(
-        zip(apart, (row[f"\n{to}\n"] for row, (_, _, to) in zip(rows, PAIRS, strict=True)), strict=True)
+        zip(offsets, (row[f"\n{to}\n"] for row, (_, _, to) in zip(rows, PAIRS, strict=True)), strict=True)
     )
 
 
 def test_ballpark_is_harmless_only_for_wgs_84_datums(changes, subtests: pytest.Subtests):
-    for pair, (apart, change) in zip(PAIRS, changes, strict=True):
+    for pair, (metres, change) in zip(PAIRS, changes, strict=True):
         if change["ballpark"]:
-            with subtests.test(pair=pair, apart=apart):
-                assert change["alike"] is (apart < 2)
-    off = [apart for apart, change in changes if change["ballpark"] and not change["alike"]]
+            with subtests.test(pair=pair, apart=metres):
+                assert change["alike"] is (metres < 2)
+    off = [metres for metres, change in changes if change["ballpark"] and not change["alike"]]
     assert len(off) >= 6
     assert min(off) > 70
 

@@ -31,9 +31,9 @@ NO_SCRIPT = "import sys; sys.modules['osgeo_utils.samples'] = None"
 
 @pytest.fixture(scope="session")
 def cogs(oracle: Oracle) -> Path:
-    made = oracle.folder("cogs")
-    oracle.python(MAKER + PROGRAM, str(made))
-    return made
+    folder = oracle.folder("cogs")
+    oracle.python(MAKER + PROGRAM, str(folder))
+    return folder
 
 
 def test_each_profile_makes_a_valid_cog(box: Box, cogs: Path) -> None:
@@ -53,8 +53,8 @@ def test_each_profile_makes_a_valid_cog(box: Box, cogs: Path) -> None:
 def test_analysis_keeps_grid_and_values(box: Box, cogs: Path) -> None:
     [before, after] = box.run(described(str(cogs / "dem.tif")), described(str(cogs / "analysis.tif")))
     assert after.facts["extent"] == before.facts["extent"]
-    assert [(one["min"], one["max"]) for one in after.facts["bands"]] == [
-        (one["min"], one["max"]) for one in before.facts["bands"]
+    assert [(band["min"], band["max"]) for band in after.facts["bands"]] == [
+        (band["min"], band["max"]) for band in before.facts["bands"]
     ]
 
 

@@ -31,7 +31,7 @@ FEW = 5  # every so many of the questions that the search was tuned with
 
 
 def ask(box: Box, *asked: dict[str, Any]) -> list[dict[str, Any]]:
-    jobs = ({"program": "find_crs", "query": "", "bbox": None, "limit": 5, **one} for one in asked)
+    jobs = ({"program": "find_crs", "query": "", "bbox": None, "limit": 5, **question} for question in asked)
     return [done.parsed for done in box.run(*jobs)]
 
 
@@ -41,24 +41,29 @@ def first(found: dict[str, Any]) -> dict[str, Any]:
 
 def test_usual_answer_to_a_plain_question_is_first(box: Box):
     questions = QUESTIONS["tuned"][::FEW]
-    assert [one["ask"] for one, codes in answers(box, questions) if codes[0] not in one["first"]] == []
+    assert [
+        question["ask"] for question, codes in answers(box, questions) if codes[0] not in question["first"]
+    ] == []
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("group", REACHED)
 def test_plain_questions_are_answered_as_often_as_measured(box: Box, group: str):
-    found = answers(box, QUESTIONS[group])
+    answered = answers(box, QUESTIONS[group])
     at_first, at_three = REACHED[group]
-    missed = [one["ask"] for one, codes in found if not {*codes[:1]} & {*one["first"]}]
-    absent = [one["ask"] for one, codes in found if not {*codes} & {*one["first"]}]
-    assert len(found) - len(missed) >= at_first, missed
-    assert len(found) - len(absent) >= at_three, absent
+    missed = [question["ask"] for question, codes in answered if not {*codes[:1]} & {*question["first"]}]
+    absent = [question["ask"] for question, codes in answered if not {*codes} & {*question["first"]}]
+    assert len(answered) - len(missed) >= at_first, missed
+    assert len(answered) - len(absent) >= at_three, absent
 
 
 def answers(box: Box, questions: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
-    places = ((one["ask"], one["bbox"]) if "bbox" in one else find_city(one["ask"]) for one in questions)
-    asked = ({"query": query, "bbox": box, "limit": 3} for query, box in places)
-    codes = [[row["code"] for row in found["matches"]] for found in ask(box, *asked)]
+    places = (
+        (question["ask"], question["bbox"]) if "bbox" in question else find_city(question["ask"])
+        for question in questions
+    )
+    queries = ({"query": query, "bbox": box, "limit": 3} for query, box in places)
+    codes = [[row["code"] for row in result["matches"]] for result in ask(box, *queries)]
     return list(zip(questions, codes, strict=True))
 
 
@@ -77,8 +82,8 @@ def test_a_code_finds_itself_and_what_replaces_it(box: Box):
 
 def test_former_name_leads_to_its_code(box: Box):
     names = ("JGD2011 / Japan Plane Rectangular CS IX", "Amersfoort / RD New", "ETRS89 / LAEA Europe")
-    found = ask(box, *({"query": name} for name in names))
-    assert [first(one)["code"] for one in found] == ["EPSG:6677", "EPSG:28992", "EPSG:3035"]
+    results = ask(box, *({"query": name} for name in names))
+    assert [first(result)["code"] for result in results] == ["EPSG:6677", "EPSG:28992", "EPSG:3035"]
 
 
 def test_states_and_cities_lead_to_their_zone(box: Box):
@@ -96,13 +101,13 @@ def test_states_and_cities_lead_to_their_zone(box: Box):
 
 
 def test_entries_with_the_requested_property_come_first(box: Box):
-    asked = [
+    cases = [
         (what, {"query": f"{what.replace('-', ' ')} {where}"})
         for what in ("equal-area", "conformal", "equidistant")
         for where in ("antarctica", "africa", "world", "asia")
     ]
-    for (what, one), found in zip(asked, ask(box, *(one for _, one in asked)), strict=True):
-        assert first(found)["property"] == what, one
+    for (what, query), result in zip(cases, ask(box, *(query for _, query in cases)), strict=True):
+        assert first(result)["property"] == what, query
 
 
 def test_antimeridian_box_point_and_pole_have_a_place(box: Box):
@@ -118,8 +123,8 @@ def test_antimeridian_box_point_and_pole_have_a_place(box: Box):
 
 
 def test_accuracy_is_that_of_transformation_to_wgs_84(box: Box):
-    found = ask(box, *({"query": f"EPSG:{code}"} for code in (32633, 25833, 28992, 26712, 5773)))
-    wgs84, etrs89, rd, nad27, height = (first(one).get("accuracy_m") for one in found)
+    results = ask(box, *({"query": f"EPSG:{code}"} for code in (32633, 25833, 28992, 26712, 5773)))
+    wgs84, etrs89, rd, nad27, height = (first(result).get("accuracy_m") for result in results)
     assert wgs84 == 0
     assert etrs89 == 1
     assert 0 < rd <= 2
@@ -133,24 +138,24 @@ def test_dataset_gives_place_and_route_to_its_crs(box: Box, oracle: Oracle):
     table = folder / "table.csv"
     table.write_text("a,b\n1,2\n", encoding="utf-8")
     job = {"program": "find_crs", "query": "utm", "limit": 5}
-    own, nothing, absent = box.run(
+    own, from_table, absent = box.run(
         *({**job, "inputs": [str(path)]} for path in (folder / "dem.tif", table, folder / "absent.tif"))
     )
     rows = {row["code"]: row for row in own.parsed["matches"]}
     assert rows["EPSG:32611"]["accuracy_m"] == 0
     assert all(row["matched"][-1] == "area of use" for row in rows.values())
-    for done in (nothing, absent):
+    for done in (from_table, absent):
         assert done.final["code"] == 1
         assert not done.printed
 
 
 def test_unmatched_words_are_reported_and_signs_are_literal(box: Box):
     texts = ("(%*", "'; drop table crs; --", "é\u202e", "_" * 50, "%", "\\", "the of and")
-    nothing, partly, *signs = ask(box, *({"query": text} for text in ("qwxyz", "utm qwxyz", *texts)))
-    assert (nothing["matches"], nothing["unknown_words"]) == ([], ["qwxyz"])
+    unmatched, partly, *signs = ask(box, *({"query": text} for text in ("qwxyz", "utm qwxyz", *texts)))
+    assert (unmatched["matches"], unmatched["unknown_words"]) == ([], ["qwxyz"])
     assert partly["matches"]
     assert partly["unknown_words"] == ["qwxyz"]
-    assert all(isinstance(one["matches"], list) for one in signs)
+    assert all(isinstance(result["matches"], list) for result in signs)
 
 
 def test_a_misspelled_word_is_corrected_and_named(box: Box):
@@ -185,12 +190,12 @@ def test_a_unit_is_that_of_the_axes(box: Box):
         "texas south central us-ft",
         "oregon lambert international feet",
     )
-    found = ask(box, *({"query": text} for text in texts))
+    results = ask(box, *({"query": text} for text in texts))
     units = ["Clarke's link", "grad", "US survey foot", "foot"]
-    assert [first(one)["unit"] for one in found] == units
+    assert [first(result)["unit"] for result in results] == units
 
 
 def test_deprecated_entries_come_after_their_replacements(box: Box):
-    [found] = ask(box, {"query": "wgs 84 pdc mercator", "limit": 50})
-    rows = [row for row in found["matches"] if row["name"] == "WGS 84 / PDC Mercator"]
+    [result] = ask(box, {"query": "wgs 84 pdc mercator", "limit": 50})
+    rows = [row for row in result["matches"] if row["name"] == "WGS 84 / PDC Mercator"]
     assert [row.get("deprecated", False) for row in rows] == [False, True]

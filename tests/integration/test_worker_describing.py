@@ -86,9 +86,9 @@ array = axes = group = None
 
 @pytest.fixture(scope="session")
 def data(oracle: Oracle) -> Path:
-    made = oracle.folder("described")
-    oracle.python(MAKER + PROGRAM, str(made))
-    return made
+    folder = oracle.folder("described")
+    oracle.python(MAKER + PROGRAM, str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -105,16 +105,16 @@ ImmediateResult = dict[tuple[str, ...], Done]
 
 
 def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle: Oracle, data: Path):
-    facts, seen = told["plain.tif",].facts, oracle.raster(data / "plain.tif")
-    assert (facts["driver"], facts["size"]) == ("GTiff", seen["size"])
+    facts, independent = told["plain.tif",].facts, oracle.raster(data / "plain.tif")
+    assert (facts["driver"], facts["size"]) == ("GTiff", independent["size"])
     assert facts["bytes"] == (data / "plain.tif").stat().st_size
-    [band], [there] = facts["bands"], seen["bands"]
+    [band], [there] = facts["bands"], independent["bands"]
     values = {"nodata": -999.0, "color": "Gray", "min": 0, "max": 599, "exact": True}
     assert band == {"type": there["type"], **values}
     assert facts["crs"] == {"code": "EPSG:32611", "kind": "projected", "degrees": False, "metres": True}
-    corners = seen["cornerCoordinates"]
+    corners = independent["cornerCoordinates"]
     assert facts["extent"] == [*corners["lowerLeft"], *corners["upperRight"]]
-    ring = seen["wgs84Extent"]["coordinates"][0]
+    ring = independent["wgs84Extent"]["coordinates"][0]
     west, south = (min(point[i] for point in ring) for i in (0, 1))
     east, north = (max(point[i] for point in ring) for i in (0, 1))
     assert facts["wgs84"] == pytest.approx([west, south, east, north], abs=1e-3)
@@ -124,7 +124,7 @@ def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle
 def test_unit_of_values_is_a_fact_if_declared(box: Box, data: Path):
     names = ("feet", "survey", "metres", "odd", "plain")
     done = box.run(*(described(str(data / f"{name}.tif")) for name in names))
-    units = [one.facts["bands"][0].get("unit") for one in done]
+    units = [result.facts["bands"][0].get("unit") for result in done]
     assert units == ["foot", "US survey foot", "metre", "other", None]
 
 
@@ -138,11 +138,11 @@ def test_pixel_size_is_measured_along_rotated_sides(told: ImmediateResult):
 def test_layers_match_independent_gdal_with_names_by_position(told, oracle, data):
     done = told["half.gpkg",]
     facts, names = done.facts, done.final["outputs"][0]["names"]
-    seen = oracle.vector(data / "half.gpkg")["layers"]
+    independent = oracle.vector(data / "half.gpkg")["layers"]
     assert [layer["features"] for layer in facts["layers"]] == [2, 0]
-    assert [layer["featureCount"] for layer in seen] == [2, 0]
-    assert [layer["name"] for layer in names["layers"]] == [layer["name"] for layer in seen]
-    assert facts["layers"][0]["extent"] == seen[0]["geometryFields"][0]["extent"]
+    assert [layer["featureCount"] for layer in independent] == [2, 0]
+    assert [layer["name"] for layer in names["layers"]] == [layer["name"] for layer in independent]
+    assert facts["layers"][0]["extent"] == independent[0]["geometryFields"][0]["extent"]
     assert facts["layers"][0]["geometry"] == "Polygon"
     assert facts["layers"][0]["fields"] == [{"type": "String"}, {"type": "Integer", "subtype": "Boolean"}]
     assert names["layers"][0]["fields"] == ["name", "flag"]
@@ -159,11 +159,11 @@ def test_no_file_text_is_among_the_facts(told: ImmediateResult):
 def test_multidimensional_dataset_lists_arrays_and_dimensions(told: ImmediateResult):
     done = told["cube.nc",]
     names = done.final["outputs"][0]["names"]
-    assert [one["size"] for one in done.facts["dimensions"]] == [3, 4]
+    assert [dimension["size"] for dimension in done.facts["dimensions"]] == [3, 4]
     assert names["dimensions"] == ["/time", "/level"]
-    shapes = dict(zip((one["name"] for one in names["arrays"]), done.facts["arrays"], strict=True))
-    assert {name: one["shape"] for name, one in shapes.items()} == {"/wind": [3, 4], "/rain": [3, 4]}
-    assert {one["type"] for one in shapes.values()} == {"Float32"}
+    shapes = dict(zip((array["name"] for array in names["arrays"]), done.facts["arrays"], strict=True))
+    assert {name: array["shape"] for name, array in shapes.items()} == {"/wind": [3, 4], "/rain": [3, 4]}
+    assert {array["type"] for array in shapes.values()} == {"Float32"}
 
 
 PLACES = {
@@ -260,7 +260,7 @@ def test_several_outputs_are_described_in_their_order(box: Box, data: Path, orac
     (tiles / "rows.csv").write_text("a\n1\n2\n", encoding="utf-8")
     wanted = [(tiles, "folder"), (data / "zones.gpkg", "dataset"), (tiles / "rows.csv", "table"), (tiles / "index.html", "file")]  # fmt: skip
     (done,) = box.run({"outputs": [{"path": str(path), "kind": kind} for path, kind in wanted]})
-    folder, zones, table, file = (one["facts"] for one in done.final["outputs"])
+    folder, zones, table, file = (output["facts"] for output in done.final["outputs"])
     assert (folder["files"], folder["bytes"], folder["zoom"]) == (4, 19, [0, 2])
     assert zones["layer_count"] == 1
     assert (table["rows"], file["bytes"]) == (3, 3)
@@ -276,9 +276,9 @@ def test_absent_or_unopenable_output_fails_the_command(box: Box, oracle: Oracle)
 
 
 def test_unreadable_pixels_are_reported_without_failing(box: Box, oracle: Oracle, data: Path):
-    cut = oracle.folder("cut") / "cut.tif"
-    oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "plain.tif"), str(cut))
-    cut.write_bytes(cut.read_bytes()[:-700])
-    (done,) = box.run(described(str(cut)))
+    truncated = oracle.folder("cut") / "cut.tif"
+    oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "plain.tif"), str(truncated))
+    truncated.write_bytes(truncated.read_bytes()[:-700])
+    (done,) = box.run(described(str(truncated)))
     assert "pixels_unreadable" in done.codes
     assert (done.final["code"], done.final["failures"]) == (0, 0)

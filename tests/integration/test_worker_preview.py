@@ -68,9 +68,9 @@ vector("none.csv", [(None, [None])], driver="CSV")
 
 @pytest.fixture(scope="session")
 def data(oracle: Oracle) -> Path:
-    made = oracle.folder("pictured")
-    oracle.python(MAKER + PROGRAM, str(made), SECRET)
-    return made
+    folder = oracle.folder("pictured")
+    oracle.python(MAKER + PROGRAM, str(folder), SECRET)
+    return folder
 
 
 ASKED = {
@@ -90,7 +90,7 @@ def preview(path: Path | str, **asked: object) -> dict[str, object]:
 
 @pytest.fixture(scope="session")
 def shown(box: Box, data: Path) -> dict[str, Done]:
-    jobs = (preview(data / name, **asked) for name, asked in ASKED.items())
+    jobs = (preview(data / name, **options) for name, options in ASKED.items())
     return dict(zip(ASKED, box.run(*jobs), strict=True))
 
 
@@ -128,26 +128,26 @@ def rising(values: list[int]) -> bool:
 ORANGE, SPOT = (250, 120, 5), (200, 200)
 HOLDS: dict[str, tuple[str, Callable[[Picture], bool]]] = {
     "nodata is clear and the rest is not": (
-        "ramp.tif", lambda one: clear(one, (0, 0), (149, 149), (150, 149), (149, 150), (299, 299)) == [0, 0, 255, 255, 255]),
-    "nodata and NaN in one raster are both clear": ("mixed.tif", lambda one: clear(one, (150, 50), (150, 150), (150, 250)) == [0, 255, 0]),
-    "grey rises with the values from black to white": ("ramp.tif", lambda one: rising(grey(one, *((x, 299) for x in range(300))))),
-    "stray values and infinities do not swallow it": ("stray.tif", lambda one: one.at(290, 290)[0] - one.at(110, 290)[0] > 100),
-    "infinities and NaN are clear": ("stray.tif", lambda one: clear(one, (5, 5), (50, 5), (250, 5)) == [0, 0, 255]),
+        "ramp.tif", lambda picture: clear(picture, (0, 0), (149, 149), (150, 149), (149, 150), (299, 299)) == [0, 0, 255, 255, 255]),
+    "nodata and NaN in one raster are both clear": ("mixed.tif", lambda picture: clear(picture, (150, 50), (150, 150), (150, 250)) == [0, 255, 0]),
+    "grey rises with the values from black to white": ("ramp.tif", lambda picture: rising(grey(picture, *((x, 299) for x in range(300))))),
+    "stray values and infinities do not swallow it": ("stray.tif", lambda picture: picture.at(290, 290)[0] - picture.at(110, 290)[0] > 100),
+    "infinities and NaN are clear": ("stray.tif", lambda picture: clear(picture, (5, 5), (50, 5), (250, 5)) == [0, 0, 255]),
     "a palette keeps its colours": (
-        "table.tif", lambda one: [one.at(x, y)[:3] for y in (10, 290) for x in (10, 290)] == [(10, 20, 30), (200, 0, 0), (0, 200, 0), (0, 0, 200)]),
-    "natural colours are found by what the bands say": ("rgb.tif", lambda one: one.at(*SPOT)[:3] == ORANGE),
-    "in any order": ("bgr.tif", lambda one: one.at(*SPOT)[:3] == ORANGE),
-    "and kept": ("rgb.tif", lambda one: one.at(50, 50)[:3] == (128, 128, 128)),
-    "alpha makes clear and shows nothing else": ("rgba.tif", lambda one: [one.at(x, 200) for x in (140, 160)] == [(*ORANGE, 0), (*ORANGE, 255)]),
-    "one value is even": ("constant.tif", lambda one: len(set(one.bands[0])) == 1),
-    "nodata alone is clear": ("nodata.tif", lambda one: set(one.bands[-1]) == {0}),
-    "NaN alone is clear": ("nan.tif", lambda one: set(one.bands[-1]) == {0}),
+        "table.tif", lambda picture: [picture.at(x, y)[:3] for y in (10, 290) for x in (10, 290)] == [(10, 20, 30), (200, 0, 0), (0, 200, 0), (0, 0, 200)]),
+    "natural colours are found by what the bands say": ("rgb.tif", lambda picture: picture.at(*SPOT)[:3] == ORANGE),
+    "in any order": ("bgr.tif", lambda picture: picture.at(*SPOT)[:3] == ORANGE),
+    "and kept": ("rgb.tif", lambda picture: picture.at(50, 50)[:3] == (128, 128, 128)),
+    "alpha makes clear and shows nothing else": ("rgba.tif", lambda picture: [picture.at(x, 200) for x in (140, 160)] == [(*ORANGE, 0), (*ORANGE, 255)]),
+    "one value is even": ("constant.tif", lambda picture: len(set(picture.bands[0])) == 1),
+    "nodata alone is clear": ("nodata.tif", lambda picture: set(picture.bands[-1]) == {0}),
+    "NaN alone is clear": ("nan.tif", lambda picture: set(picture.bands[-1]) == {0}),
     "complex values are shown by their size": (
-        "complex.tif", lambda one: one.at(10, 10)[0] < one.at(290, 10)[0] < one.at(290, 290)[0] and abs(one.at(290, 10)[0] - one.at(10, 290)[0]) < 20),
-    "hills are lit from the north-west": ("hill.tif", lambda one: one.at(80, 80)[0] > one.at(220, 220)[0] + 50),
-    "a flat extent is no line without height": ("wide.gpkg", lambda one: one.width == 512 and one.height < 64),
-    "a point alone can be seen": ("point.gpkg", lambda one: any(one.bands[3])),
-    "layers of another CRS lie where they are": ("crs.gpkg", lambda one: one.at(256, 256)[3] == 255 > one.at(100, 100)[3]),
+        "complex.tif", lambda picture: picture.at(10, 10)[0] < picture.at(290, 10)[0] < picture.at(290, 290)[0] and abs(picture.at(290, 10)[0] - picture.at(10, 290)[0]) < 20),
+    "hills are lit from the north-west": ("hill.tif", lambda picture: picture.at(80, 80)[0] > picture.at(220, 220)[0] + 50),
+    "a flat extent is no line without height": ("wide.gpkg", lambda picture: picture.width == 512 and picture.height < 64),
+    "a point alone can be seen": ("point.gpkg", lambda picture: any(picture.bands[3])),
+    "layers of another CRS lie where they are": ("crs.gpkg", lambda picture: picture.at(256, 256)[3] == 255 > picture.at(100, 100)[3]),
 }  # fmt: skip
 
 
@@ -158,11 +158,18 @@ def test_a_picture_shows_what_is_there(seen: dict[str, Picture], subtests: pytes
 
 
 def test_what_is_empty_coarse_or_cut_is_told(shown: dict[str, Done]):
-    told = {name: done.parsed for name, done in shown.items()}
-    assert [told[name]["empty"] for name in ("nodata.tif", "nan.tif", "constant.tif")] == [True, True, False]
-    assert [told[name]["coarse"] for name in ("tiled.tif", "rows.tif", "ramp.tif")] == [True, True, False]
-    assert (told["odd.gpkg"]["layers"], told["odd.gpkg"]["complete"]) == ([4], True)
-    assert (0 < told["many.gpkg"]["layers"][0] <= 50_000, told["many.gpkg"]["complete"]) == (True, False)
+    reports = {name: done.parsed for name, done in shown.items()}
+    assert [reports[name]["empty"] for name in ("nodata.tif", "nan.tif", "constant.tif")] == [
+        True,
+        True,
+        False,
+    ]
+    assert [reports[name]["coarse"] for name in ("tiled.tif", "rows.tif", "ramp.tif")] == [True, True, False]
+    assert (reports["odd.gpkg"]["layers"], reports["odd.gpkg"]["complete"]) == ([4], True)
+    assert (0 < reports["many.gpkg"]["layers"][0] <= 50_000, reports["many.gpkg"]["complete"]) == (
+        True,
+        False,
+    )
 
 
 def test_bands_are_selected_and_missing_one_is_error(box: Box, data: Path):
@@ -199,13 +206,13 @@ def test_layers_differ_in_colour_and_points_are_visible(seen: dict[str, Picture]
 
 def test_undrawable_data_fails_a_preview_not_a_write(box: Box, data: Path):
     path = str(data / "none.csv")
-    asked, written, folder = box.run(
+    previewed, written, folder = box.run(
         preview(path),
         {"outputs": [{"path": path, "kind": "dataset"}], "preview_pixels": 256},
         {"outputs": [{"path": str(data), "kind": "folder"}], "preview_pixels": 256},
     )
-    assert (asked.final["code"], asked.picture) == (1, None)
-    assert [(one.final["code"], one.picture) for one in (written, folder)] == [(0, None), (0, None)]
+    assert (previewed.final["code"], previewed.picture) == (1, None)
+    assert [(done.final["code"], done.picture) for done in (written, folder)] == [(0, None), (0, None)]
 
 
 def test_write_shows_its_first_drawable_output(box: Box, data: Path):

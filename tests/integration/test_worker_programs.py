@@ -33,8 +33,8 @@ def test_file_that_is_not_cog_is_an_answer(box: Box, data: Path, oracle: Oracle)
     cog = oracle.folder("cog") / "cog.tif"
     oracle.must("gdal", "raster", "convert", "-q", "--output-format=COG", str(data / "dem.tif"), str(cog))
     yes, no = (box.gdal("driver", "cog", "validate", path) for path in (cog, data / "dem.tif"))
-    assert [one.final["return_code"] for one in (yes, no)] == [0, 1]
-    assert [one.final["code"] for one in (yes, no)] == [0, 0]
+    assert [done.final["return_code"] for done in (yes, no)] == [0, 1]
+    assert [done.final["code"] for done in (yes, no)] == [0, 0]
     assert str(data / "dem.tif") in no.printed
 
 
@@ -69,19 +69,19 @@ def test_every_path_gets_its_driver_or_null(box: Box, data: Path):
 
 
 def test_inputs_are_described_without_reading_pixels(box: Box, data: Path, oracle: Oracle):
-    cut = oracle.folder("headers") / "cut.tif"
-    oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "dem.tif"), str(cut))
-    cut.write_bytes(cut.read_bytes()[:-3000])  # the last rows are missing, and nothing reports it
-    table = cut.with_name("rows.csv")
+    truncated = oracle.folder("headers") / "cut.tif"
+    oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "dem.tif"), str(truncated))
+    truncated.write_bytes(truncated.read_bytes()[:-3000])  # the last rows are missing, and nothing reports it
+    table = truncated.with_name("rows.csv")
     # a format whose rows can only be counted by reading
     table.write_text("a,b\n1,2\n3,4\n", encoding="ascii")
-    inputs = [str(path) for path in (cut, data / "zones.gpkg", data / "absent.tif", table)]
+    inputs = [str(path) for path in (truncated, data / "zones.gpkg", data / "absent.tif", table)]
     (done,) = box.run({"program": "describe", "inputs": inputs})
     raster, vector, absent, rows = done.parsed
     assert raster["facts"]["size"] == [60, 50]
     assert "min" not in raster["facts"]["bands"][0]
     assert vector["facts"]["layers"][0]["features"] == 2
-    assert "zones" not in json.dumps([one.get("facts") for one in done.parsed])  # no text from the file
+    assert "zones" not in json.dumps([result.get("facts") for result in done.parsed])  # no text from the file
     assert absent == {"head": ""}
     assert rows["facts"]["layers"][0]["features"] is None
     assert (done.final["code"], done.final["failures"]) == (0, 0)

@@ -171,10 +171,10 @@ def test_answers_pictures_and_files_match_cold_and_warm(box: Box, data: Path, or
     out = oracle.folder("cold-or-warm")
     cold, written = answers(box, data, out, warmed=False)
     warm, written_warm = answers(box, data, out, warmed=True)
-    assert [one.final["code"] for one in cold] == [0] * (len(cold) - 1) + [1]
-    assert [one.picture is not None for one in cold][5:9] == [True] * 4
-    for one, other in zip(warm, cold, strict=True):
-        assert one == other
+    assert [done.final["code"] for done in cold] == [0] * (len(cold) - 1) + [1]
+    assert [done.picture is not None for done in cold][5:9] == [True] * 4
+    for warm_answer, cold_answer in zip(warm, cold, strict=True):
+        assert warm_answer == cold_answer
     assert written_warm == written
     assert len(written) >= 6
 

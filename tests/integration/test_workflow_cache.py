@@ -22,13 +22,13 @@ def world() -> Steps:
 
 @pytest.fixture
 def made(tmp_path: Path, world: Steps) -> Iterator[Server]:
-    with workflows(tmp_path, world) as made:
+    with workflows(tmp_path, world) as memory_server:
         for name in ("one", "two"):
-            (made.root / f"{name}.bin").write_bytes(name.encode())
-        assert anyio.run(lambda: run(made)).error is None
+            (memory_server.root / f"{name}.bin").write_bytes(name.encode())
+        assert anyio.run(lambda: run(memory_server)).error is None
         assert sorted(world.ran) == ["a", "b", "c"]
         world.ran.clear()
-        yield made
+        yield memory_server
 
 
 def test_file_with_reset_time_is_another_input(made: Server, world: Steps):
@@ -55,7 +55,7 @@ def check(made: Server, checked: dict[str, Any]) -> Reply:
 def test_check_names_the_unaccepted_argument(made: Server):
     wrong = document()
     wrong["steps"][0]["arguments"]["colour"] = "red"
-    steps = {one["id"]: one for one in check(made, wrong).result["steps"]}
+    steps = {step["id"]: step for step in check(made, wrong).result["steps"]}
     assert steps["a"]["state"] == "wrong"
     assert "colour" in str(steps["a"]["error"])
 
@@ -63,6 +63,6 @@ def test_check_names_the_unaccepted_argument(made: Server):
 def test_check_refuses_workflow_without_outputs_like_a_run(made: Server):
     without = {name: value for name, value in document().items() if name != "outputs"}
     run_reply = anyio.run(lambda: made.call("workflow_run", workflow=without))
-    errors = [one.error and one.error.message for one in (check(made, without), run_reply)]
+    errors = [reply.error and reply.error.message for reply in (check(made, without), run_reply)]
     assert errors[0]
     assert errors[0] == errors[1]

@@ -174,8 +174,8 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Example]
             addresses = {"image": f"{host}/image.tif", "asset": f"stac+{host}/item.json#visual"}
             yield Example(name, ground, addresses, ("--config", str(config)))
         else:
-            more = ("--toolboxes", "gdal,augment") if name == "training_chips" else ()
-            yield Example(name, ground, {}, more)
+            switches = ("--toolboxes", "gdal,augment") if name == "training_chips" else ()
+            yield Example(name, ground, {}, switches)
 
 
 each = pytest.mark.parametrize("example", NAMES, indirect=True)
@@ -196,12 +196,12 @@ class Cost:
     seconds: float = 0.0
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        asked, begun = len(self.client.person.asked), time.monotonic()
+        asked_before, started = len(self.client.person.asked), time.monotonic()
         result = self.client.raw(tool, **arguments)
-        self.seconds += time.monotonic() - begun
-        self.questions += len(self.client.person.asked) - asked
+        self.seconds += time.monotonic() - started
+        self.questions += len(self.client.person.asked) - asked_before
         self.bytes_read += sum(
-            len(one.text.encode()) for one in result.content if isinstance(one, TextContent)
+            len(block.text.encode()) for block in result.content if isinstance(block, TextContent)
         )
         assert not result.is_error, result.content
         return dict(result.structured_content or {})
@@ -210,13 +210,13 @@ class Cost:
 def by_single_calls(cost: Cost, example: Example) -> dict[str, str]:
     """The path of each output of the workflow if its steps are made one by one."""
     document = load((EXAMPLES / f"{example.name}.yaml").read_text())
-    workflow, made = bind(document, example.parameters), {}
+    workflow, outputs = bind(document, example.parameters), {}
     for step, declared in workflow.steps.items():
-        arguments = workflow.arguments(step, made)
+        arguments = workflow.arguments(step, outputs)
         arguments["output"] = f"single/{arguments['output']}"
         result = cost.call(declared.tool, **arguments)
-        made[step] = (result.get("output") or result["outputs"][0]["path"],)
-    return {target: made[source.step][0] for source, target, _ in workflow.published}
+        outputs[step] = (result.get("output") or result["outputs"][0]["path"],)
+    return {target: outputs[source.step][0] for source, target, _ in workflow.published}
 
 
 def content(path: Path) -> Any:
@@ -224,7 +224,11 @@ def content(path: Path) -> Any:
     of writing.
     """
     if path.is_dir():
-        return {str(one.relative_to(path)): content(one) for one in sorted(path.rglob("*")) if one.is_file()}
+        return {
+            str(child.relative_to(path)): content(child)
+            for child in sorted(path.rglob("*"))
+            if child.is_file()
+        }
     if path.suffix != ".gpkg":
         return path.read_bytes()
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
@@ -236,17 +240,20 @@ def content(path: Path) -> Any:
 def test_example_equals_single_calls_and_is_undone_once(example: Example):
     with example.client() as client:
         client.call("info", path="dem.asc")  # the first call of a server attests the host's isolation
-        single, whole = Cost(client), Cost(client)
+        single, workflow_cost = Cost(client), Cost(client)
         alone = by_single_calls(single, example)
         before = files(example.ground)
         arguments = {"workflow": f"{example.name}.yaml", "parameters": example.parameters}
-        result = whole.call("workflow_run", **arguments, fresh=True)
+        result = workflow_cost.call("workflow_run", **arguments, fresh=True)
         for published, path in alone.items():
             assert repr(content(example.ground / published)) == repr(content(Path(path))), published
-    assert whole.questions == 1
+    assert workflow_cost.questions == 1
     print(
         f"\n| {example.name} |",
-        *(f"{one.questions} | {one.bytes_read:,} | {one.seconds:.1f} |" for one in (single, whole)),
+        *(
+            f"{cost.questions} | {cost.bytes_read:,} | {cost.seconds:.1f} |"
+            for cost in (single, workflow_cost)
+        ),
     )
     words = [sys.executable, "-m", "gdal_mcp", "undo", result["receipt"]["call_id"], *options(example.ground)]
     subprocess.run([*words, *example.settings], check=True, capture_output=True)
@@ -261,7 +268,7 @@ def test_planted_mistakes_are_found_before_running_or_asking(example: Example):
         for step, wrong in MISTAKES[example.name]:
             document = mistaken(example.name, step, **wrong)
             checked = client.call("workflow_check", workflow=document, parameters=example.parameters)
-            assert [one["id"] for one in checked["steps"] if one["state"] == "wrong"] == [step], wrong
+            assert [row["id"] for row in checked["steps"] if row["state"] == "wrong"] == [step], wrong
             with pytest.raises(CallFailed) as caught:
                 client.call("workflow_run", workflow=document, parameters=example.parameters)
             assert caught.value.error["check"]["step"] == step
@@ -290,7 +297,7 @@ def test_killed_run_leaves_nothing_and_the_next_continues(example: Example):
     assert files(example.ground) == before
     ran = subprocess.run(example.run(), capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert any(one.get("used_again") for one in json.loads(ran.stdout)["steps"]) == is_kept
+    assert any(row.get("used_again") for row in json.loads(ran.stdout)["steps"]) == is_kept
     assert all(
         (example.ground / target).exists() for _, target, _ in bind(document, example.parameters).published
     )

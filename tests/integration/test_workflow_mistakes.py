@@ -103,10 +103,10 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def client(ground: Path) -> Any:
     settings = ("--toolsets", "core,raster,vector", "--remote", REMOTE)
-    with serving(ground, *settings) as made:
+    with serving(ground, *settings) as new_client:
         before = files(ground)
-        made.person.yes = False
-        yield made
+        new_client.person.yes = False
+        yield new_client
         assert files(ground) == before
         assert not events(ground.parent / "state", "call.started", "workflow_run")
 
@@ -141,8 +141,8 @@ def test_wrong_step_is_named_before_running_or_asking(client: Any, name: str):
 def test_doubtful_step_is_named_in_check_and_question(client: Any, name: str):
     document, planted, code = SHOWN[name]
     checked = client.call("workflow_check", workflow=document)
-    found = [(one["id"], check["code"]) for one in checked["steps"] for check in one.get("checks", ())]
-    assert (planted, code) in found
+    warned = [(row["id"], check["code"]) for row in checked["steps"] for check in row.get("checks", ())]
+    assert (planted, code) in warned
     assert (code, planted) in warnings(question(client, document))
 
 
@@ -151,11 +151,11 @@ def test_unjudged_step_is_not_fine_in_the_question(client: Any, name: str):
     document, planted, text = UNKNOWN[name]
     checked = client.call("workflow_check", workflow=document)
     assert checked["state"] == "unknown"
-    found = {one["id"]: one.get("unknown") for one in checked["steps"]}
-    assert found[planted] == [text]
-    asked = question(client, document)
-    assert ("not_checked", planted) in warnings(asked)
-    assert text in asked
+    unknown = {row["id"]: row.get("unknown") for row in checked["steps"]}
+    assert unknown[planted] == [text]
+    wording = question(client, document)
+    assert ("not_checked", planted) in warnings(wording)
+    assert text in wording
 
 
 def test_the_question_names_the_file_that_is_replaced(client: Any, ground: Path):
@@ -164,19 +164,19 @@ def test_the_question_names_the_file_that_is_replaced(client: Any, ground: Path)
     old.write_bytes(b"the old file")
     try:
         document["outputs"]["out"]["overwrite"] = True
-        asked = question(client, document)
+        wording = question(client, document)
         assert old.read_bytes() == b"the old file"
     finally:
         old.unlink()
-    [replaced] = re.findall(r"^Replaces .*:\n  (\S+) \((.*)\)", asked, re.MULTILINE)
+    [replaced] = re.findall(r"^Replaces .*:\n  (\S+) \((.*)\)", wording, re.MULTILINE)
     assert replaced[0] == str(old)
     assert "12 bytes" in replaced[1]
 
 
 def test_the_question_names_the_host_that_is_read(client: Any):
     document = workflow(step("copy", "convert", input=f"https://{REMOTE}/dem.tif", output="copy.tif"))
-    asked = question(client, document)
-    assert re.findall(r"^Reads over the network, .*, from (\S+):\n  (\S+)", asked, re.MULTILINE) == [
+    wording = question(client, document)
+    assert re.findall(r"^Reads over the network, .*, from (\S+):\n  (\S+)", wording, re.MULTILINE) == [
         (f"https://{REMOTE}", f"https://{REMOTE}/dem.tif")
     ]
 
@@ -187,7 +187,7 @@ def test_unrunnable_document_is_refused_with_the_place(client: Any, name: str):
     with pytest.raises(CallFailed) as caught:
         client.call("workflow_check", workflow=document, parameters=parameters)
     problems = caught.value.error["check"]["problems"]
-    assert [one.get("step", "") for one in problems] == [planted]
+    assert [problem.get("step", "") for problem in problems] == [planted]
 
 
 def test_the_same_steps_without_the_mistakes_are_fine(client: Any):
@@ -201,4 +201,4 @@ def test_the_same_steps_without_the_mistakes_are_fine(client: Any):
     for name, document in right.items():
         checked = client.call("workflow_check", workflow=document)
         assert (name, checked["state"]) == (name, "fine")
-        assert not [check for one in checked["steps"] for check in one.get("checks", ())], name
+        assert not [check for row in checked["steps"] for check in row.get("checks", ())], name

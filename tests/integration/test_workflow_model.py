@@ -94,8 +94,8 @@ class WorkflowModel(RuleBasedStateMachine):
         self.stack.close()
 
     def _keys(self, word: str) -> dict[str, Key]:
-        one, two = (self.files[name].decode() for name in ("one.bin", "two.bin"))
-        return {"a": ("a", one), "b": ("b", word, one), "c": ("c", two)}
+        first, second = (self.files[name].decode() for name in ("one.bin", "two.bin"))
+        return {"a": ("a", first), "b": ("b", word, first), "c": ("c", second)}
 
     def _expected(self, word: str) -> dict[str, bytes]:
         first = joined("", self.files["one.bin"])
@@ -153,10 +153,10 @@ class WorkflowModel(RuleBasedStateMachine):
 
     @rule(word=WORDS, step=STEP, fresh=st.booleans())
     def is_cancelled(self, word: str, step: str, fresh: bool) -> None:
-        begun, over = threading.Event(), threading.Event()
+        started, over = threading.Event(), threading.Event()
 
         def wait() -> int:
-            begun.set()
+            started.set()
             over.wait(60)
             return 1
 
@@ -169,7 +169,7 @@ class WorkflowModel(RuleBasedStateMachine):
 
             async with anyio.create_task_group() as group:
                 group.start_soon(call)
-                await anyio.to_thread.run_sync(begun.wait, 60, abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(started.wait, 60, abandon_on_cancel=True)
                 group.cancel_scope.cancel()
                 over.set()  # unlike a container, a thread cannot be killed
             return replies[0] if replies else None
@@ -181,7 +181,7 @@ class WorkflowModel(RuleBasedStateMachine):
         finally:
             self.world.at = ""
             over.set()
-            begun.set()
+            started.set()
         if reply is not None:
             assert step not in self.world.ran
             self._ended(reply, word, fresh=fresh)
@@ -259,17 +259,17 @@ class WorkflowModel(RuleBasedStateMachine):
 
     @invariant()
     def the_workspace_is_whole(self) -> None:
-        found = {one.name: one.read_bytes() for one in self.root.iterdir() if one.is_file()}
-        assert found == self.files
+        contents = {path.name: path.read_bytes() for path in self.root.iterdir() if path.is_file()}
+        assert contents == self.files
 
     @invariant()
     def private_results_are_those_of_recorded_steps(self) -> None:
         store = self.folder / "state" / "workflows"
         if not store.exists() or self.was_killed:
             return
-        folders = {one.name for one in store.iterdir() if one.is_dir() and one.name != ".gdal-mcp"}
+        folders = {path.name for path in store.iterdir() if path.is_dir() and path.name != ".gdal-mcp"}
         records = list(store.glob("*.json"))
-        assert not {one for one in folders if one.startswith("check-")}
+        assert not {name for name in folders if name.startswith("check-")}
         assert len(folders) <= len(records) <= len(self.certain | self.possible)
 
 
@@ -302,14 +302,14 @@ def test_result_of_changed_file_is_discarded(folder: Path, step: str, name: str)
         return 0
 
     world = Steps(at=step, then=change)
-    with workflows(folder, world) as made:
-        reply = anyio.run(lambda: run(made))
+    with workflows(folder, world) as memory_server:
+        reply = anyio.run(lambda: run(memory_server))
         assert reply.error is not None
         assert reply.error.code is Code.APPROVAL_EXPIRED
         assert published(folder) == {}
         world.at = ""
         (folder / "ws" / name).write_bytes(b"red")
-        assert anyio.run(lambda: run(made)).error is None
+        assert anyio.run(lambda: run(memory_server)).error is None
     red = joined("", b"red")
     assert published(folder) == {"b.bin": joined("", red), "c.bin": red}
 
@@ -319,14 +319,14 @@ def test_half_written_file_is_noticed_even_when_restored(
 ):
     two = folder / "ws" / "two.bin"
     world = Steps(at="c", then=lambda: two.write_bytes(b"r") * 0, read=lambda: two.write_bytes(b"red"))
-    with workflows(folder, world) as made:
-        reply = anyio.run(lambda: run(made))
+    with workflows(folder, world) as memory_server:
+        reply = anyio.run(lambda: run(memory_server))
         assert reply.error is not None
         assert reply.error.code is Code.APPROVAL_EXPIRED
         assert (reply.error.check or {})["step"] == "c"
         assert published(folder) == {}
         world.at = ""
-        assert anyio.run(lambda: run(made)).error is None
+        assert anyio.run(lambda: run(memory_server)).error is None
     red = joined("", b"red")
     assert published(folder) == {"b.bin": joined("", red), "c.bin": red}
 
@@ -344,8 +344,8 @@ class Mistaken(Preflight):
         return SimpleNamespace(crs="EPSG:4326") if draft.work.algorithm == "join" else None
 
     def contradictions(self, predicted: Any, facts: Mapping[str, Any], /) -> Mapping[str, tuple[str, str]]:
-        made = facts["crs"]["code"]
-        return {"CRS": (predicted.crs, made)} if predicted is not None and predicted.crs != made else {}
+        actual = facts["crs"]["code"]
+        return {"CRS": (predicted.crs, actual)} if predicted is not None and predicted.crs != actual else {}
 
     def learn(self, located: WorkspacePath, _facts: object, _predicted: object = None, /) -> None:
         self.learned.add(located.path)
@@ -389,8 +389,8 @@ class Repeating(Person):
 def mistaken(folder: Path) -> Iterator[Server]:
     """A server whose prediction is wrong for each step, until it has the step's result."""
     preflight = Mistaken()
-    with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: preflight)) as made:
-        yield made
+    with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: preflight)) as memory_server:
+        yield memory_server
 
 
 def run_by(made: Server, person: Approver, **more: Any) -> Reply:
@@ -399,7 +399,7 @@ def run_by(made: Server, person: Approver, **more: Any) -> Reply:
 
 def differences(row: Approval) -> set[str]:
     """The steps that a question names because their results are not as predicted."""
-    return {one["step"] for one in row.details["checks"] if one["code"] == "not_as_predicted"}
+    return {check["step"] for check in row.details["checks"] if check["code"] == "not_as_predicted"}
 
 
 @pytest.mark.claim("approval.workflow-difference-shown")
@@ -408,14 +408,14 @@ def test_unpredicted_crs_is_asked_about_within_the_call(folder: Path, mistaken: 
     reply = run_by(mistaken, person)
     assert reply.error is None
     assert set(published(folder)) == set(PUBLISHED.values())
-    shown = [differences(one) for one in person.asked]
+    shown = [differences(row) for row in person.asked]
     assert all(before < after for before, after in pairwise(shown))
     assert (shown[0], shown[-1]) == (set(), set(STEPS))
-    commands = ["\n".join(one["command"] for one in row.details["steps"]) for row in person.asked]
+    commands = ["\n".join(step["command"] for step in row.details["steps"]) for row in person.asked]
     assert (commands[0].count(MADE_CRS), commands[-1].count(MADE_CRS)) == (0, len(STEPS))
     # each question is a call with a record of its own, and an approval covers the differences that it showed
     assert (
-        len({one.plan_digest for one in person.asked})
+        len({row.plan_digest for row in person.asked})
         == len(person.asked)
         == mistaken.history().count("workflow_run")
     )
@@ -432,17 +432,17 @@ def test_refused_difference_publishes_nothing(folder: Path, mistaken: Server):
 
 @pytest.mark.claim("approval.workflow-difference-shown")
 def test_repeated_call_is_also_asked_about_the_difference(folder: Path, mistaken: Server):
-    asked: list[str] = []
+    questions: list[str] = []
     for _ in range(len(STEPS) + 1):
         with pytest.raises(Suspended) as question:
-            run_by(mistaken, Repeating(answer=asked[-1] if asked else ""))
-        asked.append(str(question.value.reply))
-        row = mistaken.app.approvals.approvals.get(asked[-1])
+            run_by(mistaken, Repeating(answer=questions[-1] if questions else ""))
+        questions.append(str(question.value.reply))
+        row = mistaken.app.approvals.approvals.get(questions[-1])
         assert row is not None
         if differences(row) == {*STEPS}:
             break
     assert published(folder) == {}
-    assert run_by(mistaken, Repeating(answer=asked[-1])).error is None
+    assert run_by(mistaken, Repeating(answer=questions[-1])).error is None
     assert set(published(folder)) == set(PUBLISHED.values())
 
 
@@ -469,8 +469,10 @@ def test_unusable_result_is_not_asked_about_again(folder: Path):
             return True
 
     person = Person()
-    with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: Uncached())) as made:
-        reply = run_by(made, person)
+    with workflows(
+        folder, Steps(), lambda world: toolbox(world, lambda _limits: Uncached())
+    ) as memory_server:
+        reply = run_by(memory_server, person)
     assert reply.error is not None
     assert (reply.error.code, len(person.asked)) == (Code.APPROVAL_EXPIRED, 1)
     assert published(folder) == {}
@@ -480,24 +482,26 @@ def test_answer_has_warnings_for_new_and_reused_results(folder: Path):
     warning = {"code": "planted", "message": "The result is empty."}
 
     def warning_box(world: World) -> Toolbox:
-        made = toolbox(world)
+        box = toolbox(world)
         described = Described({"crs": {"code": MADE_CRS}}, checks=(warning,))
-        return replace(made, answering=replace(made.answering, describe=lambda _final, n: (described,) * n))
+        return replace(box, answering=replace(box.answering, describe=lambda _final, n: (described,) * n))
 
-    with workflows(folder, Steps(), warning_box) as made:
+    with workflows(folder, Steps(), warning_box) as memory_server:
         for is_reused in (False, True):
-            steps = anyio.run(lambda: run(made)).result["steps"]
-            assert [one.get("used_again", False) for one in steps] == [is_reused] * len(STEPS)
-            assert [[check["code"] for check in one["checks"]] for one in steps] == [["planted"]] * len(STEPS)
+            steps = anyio.run(lambda: run(memory_server)).result["steps"]
+            assert [step.get("used_again", False) for step in steps] == [is_reused] * len(STEPS)
+            assert [[check["code"] for check in step["checks"]] for step in steps] == [["planted"]] * len(
+                STEPS
+            )
 
 
 def test_question_has_median_time_per_command_or_unknown(
     folder: Path,
 ):
     person = Person()
-    with workflows(folder, Steps()) as made:
+    with workflows(folder, Steps()) as memory_server:
         for fresh in (False, False, True):
-            assert run_by(made, person, fresh=fresh).error is None
+            assert run_by(memory_server, person, fresh=fresh).error is None
     first, second, third = (str(row.details["time"]) for row in person.asked)
     assert "unknown" in first
     assert second == ""  # no step runs
@@ -508,25 +512,25 @@ def test_question_has_median_time_per_command_or_unknown(
 def test_independent_steps_run_at_the_same_time(folder: Path):
     world = Steps(at="a")
     world.then = lambda: until(lambda: "c" in world.ran) or 0
-    with workflows(folder, world) as made:
-        assert anyio.run(lambda: run(made)).error is None
+    with workflows(folder, world) as memory_server:
+        assert anyio.run(lambda: run(memory_server)).error is None
     assert world.ran[-1] == "b"
 
 
 def test_run_progress_names_each_step_and_never_falls(folder: Path):
-    told: list[tuple[float, str]] = []
-    with workflows(folder, Steps()) as made:
+    reports: list[tuple[float, str]] = []
+    with workflows(folder, Steps()) as memory_server:
         request = Request(
             "workflow_run",
             {"workflow": document()},
             ANN,
             "test",
             Person(),
-            on_progress=lambda fraction, message: told.append((fraction, message)),
+            on_progress=lambda fraction, message: reports.append((fraction, message)),
         )
-        assert anyio.run(lambda: made.pipeline.call(request)).error is None
-    fractions = [fraction for fraction, message in told if message.startswith("step ")]
-    assert {name for name in STEPS if any(message.startswith(f"step {name}") for _, message in told)} == {
+        assert anyio.run(lambda: memory_server.pipeline.call(request)).error is None
+    fractions = [fraction for fraction, message in reports if message.startswith("step ")]
+    assert {name for name in STEPS if any(message.startswith(f"step {name}") for _, message in reports)} == {
         *STEPS
     }
     assert fractions == sorted(fractions)

@@ -41,16 +41,16 @@ def ground(tmp_path: Path) -> Path:
 def test_workflow_is_one_question_one_undo_equal_results(ground: Path):
     with serving(ground, "--toolsets", "core,raster,vector") as client:
         single = by_single_calls(client, "addresses_by_district")
-        asked, before = len(client.person.asked), files(ground)
+        asked_before, before = len(client.person.asked), files(ground)
         result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
-        assert len(client.person.asked) - asked == 1
+        assert len(client.person.asked) - asked_before == 1
         question = client.person.asked[-1]
         assert question.count("EPSG:32633") == 1  # of the points, which is predicted
         after = files(ground)
     assert {*after} - {*before} == {"addresses_by_district.csv", "made.json"}
     assert after["addresses_by_district.csv"] == Path(single["addresses_by_district.csv"]).read_bytes()
     manifest = json.loads(after["made.json"])
-    assert [one["id"] for one in manifest["steps"]] == ["points", "sums"]
+    assert [row["id"] for row in manifest["steps"]] == ["points", "sums"]
     assert program(ground, "undo", result["receipt"]["call_id"]).returncode == 0
     assert files(ground) == before
 
@@ -81,10 +81,10 @@ def test_manifest_has_digests_software_transformations_and_approval(ground: Path
         runs.append(client.call("workflow_run", workflow=document, manifest="made.json"))
         manifests.append(json.loads((ground / "made.json").read_text()))
         registry = Registry(ground.parent / "state" / "registry.sqlite")
-        records = [registry.call(one["receipt"]["call_id"]) for one in (*runs, alone)]
+        records = [registry.call(run["receipt"]["call_id"]) for run in (*runs, alone)]
         registry.close()
-    [made, reused, single] = [one for one in records if one is not None]
-    for manifest, record in zip(manifests, (made, reused), strict=True):
+    [computed, reused, single] = [record for record in records if record is not None]
+    for manifest, record in zip(manifests, (computed, reused), strict=True):
         assert (manifest["call"], manifest["approval"]) == (record.id, record.approval)
         assert manifest["inputs"] == [{"path": "dem.asc", "sha256": sha256(ground / "dem.asc")}]
         assert manifest["outputs"] == [
@@ -104,7 +104,7 @@ def test_manifest_has_digests_software_transformations_and_approval(ground: Path
         assert austria["transformations"] == [alone["transformation"]]
         assert austria["transformations"][0]["accuracy"] > 0
         assert shade["transformations"] == []
-    assert [[one["used_again"] for one in manifest["steps"]] for manifest in manifests] == [
+    assert [[row["used_again"] for row in manifest["steps"]] for manifest in manifests] == [
         [False, False],
         [True, True],
     ]
@@ -129,7 +129,7 @@ def test_mistake_in_later_step_is_found_before_running(ground: Path, document: d
     before = files(ground)
     with serving(ground) as client:
         checked = client.call("workflow_check", workflow=document)
-        assert [one["id"] for one in checked["steps"] if one["state"] == "wrong"] == [step]
+        assert [row["id"] for row in checked["steps"] if row["state"] == "wrong"] == [step]
         with pytest.raises(CallFailed) as caught:
             client.call("workflow_run", workflow=document)
         assert caught.value.error["check"]["step"] == step
@@ -144,9 +144,9 @@ def text_of(client: GdalMcpClient, uri: str) -> str:
 def made_steps(ground: Path, call_id: str) -> list[Call]:
     registry = Registry(ground.parent / "state" / "registry.sqlite")
     try:
-        assert [one.tool for one in registry.search().items if one.id == call_id] == ["workflow_run"]
+        assert [call.tool for call in registry.search().items if call.id == call_id] == ["workflow_run"]
         steps = list(registry.steps_of(call_id))
-        assert not {one.id for one in steps} & {one.id for one in registry.search().items}
+        assert not {call.id for call in steps} & {call.id for call in registry.search().items}
         return steps
     finally:
         registry.close()
@@ -157,9 +157,9 @@ def test_each_step_is_a_call_without_history_row(ground: Path):
         result = client.call("workflow_run", workflow="addresses_by_district.yaml")
         steps = made_steps(ground, result["receipt"]["call_id"])
         record = json.loads(text_of(client, f"gdal://calls/{result['receipt']['call_id']}"))
-    assert [one.id for one in steps] == [one["call_id"] for one in result["steps"]]
-    assert [one.outcome for one in steps] == ["OK", "OK"]
-    assert [one["id"] for one in record["steps"]] == [one.id for one in steps]
+    assert [step.id for step in steps] == [step["call_id"] for step in result["steps"]]
+    assert [step.outcome for step in steps] == ["OK", "OK"]
+    assert [step["id"] for step in record["steps"]] == [step.id for step in steps]
 
 
 def test_cancelled_workflow_stops_container_and_publishes_nothing(ground: Path):
@@ -216,7 +216,7 @@ def test_step_only_naming_another_result_is_refused_early(ground: Path, step: di
     document["steps"][1] = {"id": "outline", **step}
     with serving(ground, "--toolsets", "core,raster,vector") as client:
         checked = client.call("workflow_check", workflow=document)
-        assert [one["state"] for one in checked["steps"]] == ["fine", "wrong"]
+        assert [row["state"] for row in checked["steps"]] == ["fine", "wrong"]
 
 
 def test_no_published_file_names_a_server_folder(ground: Path):
@@ -258,8 +258,8 @@ def test_replay_reports_whether_workflow_results_are_equal(ground: Path):
     changed = program(ground, "replay", call, "--json")
     assert changed.returncode == 1, changed.stdout
     report = json.loads(changed.stdout)
-    assert [one["verdict"] for one in report["outputs"]] == ["differs"]
-    assert [Path(one["path"]).name for one in report["changed"]] == ["addresses.csv"]
+    assert [output["verdict"] for output in report["outputs"]] == ["differs"]
+    assert [Path(row["path"]).name for row in report["changed"]] == ["addresses.csv"]
     assert files(ground) == {**before, "addresses.csv": addresses.read_bytes()}
 
 
@@ -272,7 +272,7 @@ def test_failed_step_publishes_nothing_and_keeps_earlier_results(ground: Path):
         assert caught.value.error["check"]["step"] == "sums"
         assert files(ground) == before
         right = client.call("workflow_run", workflow="addresses_by_district.yaml")
-    assert [one.get("used_again", False) for one in right["steps"]] == [True, False]
+    assert [row.get("used_again", False) for row in right["steps"]] == [True, False]
 
 
 def test_nothing_is_published_after_a_no(ground: Path):
@@ -303,8 +303,8 @@ def test_killed_run_is_resumed_and_leaves_nothing(ground: Path):
     killed.wait()
     assert files(ground) == before
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert any(one.get("used_again") for one in json.loads(ran.stdout)["steps"])
-    assert len([one for one in steps.iterdir() if one.is_dir() and one.name != ".gdal-mcp"]) <= 2
+    assert any(row.get("used_again") for row in json.loads(ran.stdout)["steps"])
+    assert len([folder for folder in steps.iterdir() if folder.is_dir() and folder.name != ".gdal-mcp"]) <= 2
     assert (ground / "relief.tif").exists()
 
 
@@ -338,8 +338,8 @@ def test_the_option_fresh_runs_every_step_again(ground: Path):
         assert ran.returncode == Exit.DONE, ran.stdout
         rows += json.loads(ran.stdout)["steps"]
     first, reused, fresh = rows
-    assert [one.get("used_again", False) for one in rows] == [False, True, False]
-    started = [one["call"] for one in events(ground.parent / "state", "call.started", "convert")]
+    assert [row.get("used_again", False) for row in rows] == [False, True, False]
+    started = [event["call"] for event in events(ground.parent / "state", "call.started", "convert")]
     assert started == [first["call_id"], fresh["call_id"]]
     assert reused["call_id"] == first["call_id"]
 

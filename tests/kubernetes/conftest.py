@@ -68,13 +68,13 @@ class Ground:
         }  # fmt: skip
 
     def pods(self) -> dict[str, Any]:
-        found, _ = self.admin.pods("app=gdal-call")
-        return {one["metadata"]["name"]: one for one in found["items"]}
+        listing, _ = self.admin.pods("app=gdal-call")
+        return {pod["metadata"]["name"]: pod for pod in listing["items"]}
 
     def new_folder(self) -> Path:
-        made = Path(tempfile.mkdtemp(dir=self.folder))
-        made.chmod(0o755)
-        return made
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        folder.chmod(0o755)
+        return folder
 
 
 def ask(api: Api, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -87,8 +87,8 @@ def ground(image: Image) -> Iterator[Ground]:
     if not config:
         assert "KUBERNETES" not in os.environ, "KUBECONFIG names no cluster"  # as in `make kubernetes`
         not_tried("Kubernetes", "KUBECONFIG names no cluster whose nodes see this machine's files")
-    with laid(config, image) as made:
-        yield made
+    with laid(config, image) as new_ground:
+        yield new_ground
 
 
 @contextlib.contextmanager
@@ -137,7 +137,7 @@ def laid(config: str, image: Image) -> Iterator[Ground]:
 def _account(config: Path, token: str) -> str:
     """The same cluster for the owner of a token."""
     loaded = yaml.safe_load(config.read_text())
-    current = next(one for one in loaded["contexts"] if one["name"] == loaded["current-context"])
+    current = next(context for context in loaded["contexts"] if context["name"] == loaded["current-context"])
     loaded["contexts"] = [{"name": "calls", "context": {**current["context"], "user": "account"}}]
     return yaml.safe_dump(
         {**loaded, "users": [{"name": "account", "user": {"token": token}}], "current-context": "calls"}
@@ -159,8 +159,8 @@ def limits() -> Limits:
 @pytest.fixture(scope="session")
 def oracle(ground: Ground) -> Iterator[Oracle]:
     """A separate oracle, because one that other tests started does not see this folder."""
-    with oracle_over(ground.image, ground.folder) as made:
-        yield made
+    with oracle_over(ground.image, ground.folder) as new_oracle:
+        yield new_oracle
 
 
 @pytest.fixture
@@ -170,15 +170,15 @@ def place(ground: Ground) -> Place:
 
 @pytest.fixture(scope="session")
 def engine(ground: Ground) -> Iterator[KubernetesEngine]:
-    made = ground.engine()
-    yield made
-    made.close()
+    new_engine = ground.engine()
+    yield new_engine
+    new_engine.close()
 
 
 @pytest.fixture(scope="module")
 def bench(ground: Ground, engine: KubernetesEngine) -> Iterator[Bench]:
     gone = Cluster("https://127.0.0.1:9", ground.namespace, engine.cluster.tls)
-    made = Bench(
+    new_bench = Bench(
         engine,
         ground.image,
         ground.new_folder(),
@@ -186,5 +186,5 @@ def bench(ground: Ground, engine: KubernetesEngine) -> Iterator[Bench]:
         limits=limits(),
         source=ground.source,
     )
-    yield made
-    assert made.ours() == {}
+    yield new_bench
+    assert new_bench.ours() == {}

@@ -38,11 +38,11 @@ class Server:
     def call(self, pool: str) -> float:
         """The seconds of a call that was served by such a slot."""
         while True:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             answer = INFO.call(self.pipes)
             assert answer is not None
             if answer["receipt"]["pool"] == pool:
-                return time.perf_counter() - begun
+                return time.perf_counter() - started
             time.sleep(REST_SECONDS)
 
     def processor(self) -> float:
@@ -52,18 +52,18 @@ class Server:
 
     def sustained(self) -> float:
         """The seconds per call for many calls, some of them at once, including their clean-up."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(SUSTAINED // AT_ONCE):
-            for one in [INFO.begin(self.pipes) for _ in range(AT_ONCE)]:
-                self.pipes.answer(one)
-        return (time.perf_counter() - begun) / SUSTAINED
+            for number in [INFO.begin(self.pipes) for _ in range(AT_ONCE)]:
+                self.pipes.answer(number)
+        return (time.perf_counter() - started) / SUSTAINED
 
     def parts(self) -> str:
         """The median parts of a call in milliseconds, from the audit log."""
         ended = [event["seconds"] for event in self.place.audited if event["type"] == "call.finished"]
         return "  ".join(
-            f"{name} {statistics.median(one.get(name, 0.0) for one in ended) * 1000:.1f}"
-            for name in sorted({name for one in ended for name in one})
+            f"{name} {statistics.median(timings.get(name, 0.0) for timings in ended) * 1000:.1f}"
+            for name in sorted({name for timings in ended for name in timings})
         )
 
 
@@ -91,11 +91,11 @@ def told(
 ) -> None:
     rows = []
     for number in range(rounds):
-        found = {}
-        for one in servers if number % 2 else servers[::-1]:
+        measured = {}
+        for server in servers if number % 2 else servers[::-1]:
             time.sleep(REST_SECONDS)
-            found[one] = measure(one)
-        rows.append(tuple(found[one] for one in servers))
+            measured[server] = measure(server)
+        rows.append(tuple(measured[server] for server in servers))
     theirs, ours = (statistics.median(column) for column in zip(*rows, strict=True))
     ratio = statistics.median(pod / container for container, pod in rows)
     print(f"{name:34} Docker {theirs:7.3f} s   Pod {ours:7.3f} s   ratio {ratio:5.2f}", flush=True)
@@ -105,11 +105,11 @@ def processor(pool: str) -> Callable[[Server], float]:
     """Measures the server's own processor time for a call, including its clean-up and the replacement of its slot."""
 
     def measure(server: Server) -> float:
-        begun = server.processor()
+        before = server.processor()
         for _ in range(5):
             server.call(pool)
             time.sleep(REST_SECONDS)
-        return (server.processor() - begun) / 5
+        return (server.processor() - before) / 5
 
     return measure
 
@@ -121,8 +121,8 @@ def main() -> None:
         for pool, waiting in (("cold", 0), ("warm", AT_ONCE)):
             with both(ground, waiting) as servers:
                 told(f"info, {pool}", methodcaller("call", pool), servers)
-                for one in servers:
-                    print(f"    of which, in ms: {one.parts()}", flush=True)
+                for server in servers:
+                    print(f"    of which, in ms: {server.parts()}", flush=True)
                 told(f"the server's own processor, {pool}", processor(pool), servers, 3)
                 told(f"one of {SUSTAINED} calls, {AT_ONCE} at once, {pool}", Server.sustained, servers, 3)
 

@@ -80,11 +80,11 @@ def waiting(ground: Ground) -> set[str]:
     """The Pods that run and are not being deleted."""
     return {
         name
-        for name, one in ground.pods().items()
-        if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
+        for name, pod in ground.pods().items()
+        if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
     }
 
 
 def purposes(ground: Ground) -> set[str]:
     """The purposes of the existing Pods: a call's id, or information that a server needs before its first call."""
-    return {one["metadata"]["annotations"][CALL] for one in ground.pods().values()}
+    return {pod["metadata"]["annotations"][CALL] for pod in ground.pods().values()}

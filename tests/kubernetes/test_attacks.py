@@ -13,10 +13,11 @@ from tests.kubernetes.conftest import ROOT, Ground
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 
-# What only Docker is asked for is weakened there, a Pod in tests/unit/sandbox/engines/test_k8s_pod.py. No cluster runs the toolbox of `run_python`.
-# The last two make no Pod: the protocol's own attacks, and what a GDAL without a sandbox does with the files.
+# `test_weakened` weakens requests to Docker; tests/unit/sandbox/engines/test_k8s_pod.py does that for Pods. No cluster
+# runs the toolbox of `run_python`. The last two create no Pod: the attacks on the protocol itself, and what a GDAL
+# without a sandbox does with the files.
 _APART = " and ".join(
-    f"not {one}" for one in ("test_weakened", "run_python", "test_protocol", "unprotected_readers")
+    f"not {name}" for name in ("test_weakened", "run_python", "test_protocol", "unprotected_readers")
 )
 
 
@@ -24,16 +25,18 @@ _APART = " and ".join(
 @pytest.mark.claim("engine.kubernetes-does-what-an-engine-must")
 @pytest.mark.parametrize("suite", ["escape", "attacks"])
 def test_nothing_of_it_works(suite: str, ground: Ground, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    told, folder = tmp_path / "found.xml", ground.new_folder() / "run"
-    words = f"-q -n0 -p no:cacheprovider --basetemp {folder} --junitxml {told} tests/security/{suite}".split()
+    report, folder = tmp_path / "found.xml", ground.new_folder() / "run"
+    words = (
+        f"-q -n0 -p no:cacheprovider --basetemp {folder} --junitxml {report} tests/security/{suite}".split()
+    )
     subprocess.run(
         [sys.executable, "-m", "pytest", *words, "-k", _APART],
         cwd=ROOT,
         env={**os.environ, **ground.environment()},
         check=False,
     )
-    found = [*ET.parse(told).iter("testcase")]
-    assert len(found) > 20
-    for case in found:
+    cases = [*ET.parse(report).iter("testcase")]
+    assert len(cases) > 20
+    for case in cases:
         with subtests.test(f"{case.get('classname')} {case.get('name')}"):
-            assert [one.get("message") for one in case if one.tag in ("failure", "error")] == []
+            assert [outcome.get("message") for outcome in case if outcome.tag in ("failure", "error")] == []

@@ -62,15 +62,15 @@ def installed(ground: Ground, images: list[str]) -> Iterator[Installed]:
     disk of its state.
     """
     own = secrets.token_hex(4)
-    made = Installed(f"gdal-server-{own}", f"gdal-calls-{own}", ground.new_folder() / "maps")
+    installation = Installed(f"gdal-server-{own}", f"gdal-calls-{own}", ground.new_folder() / "maps")
     state = ground.new_folder()
-    made.maps.mkdir()
-    for one in (made.maps, state):
-        os.chown(one, _USER, _USER)
-    given = values(
+    installation.maps.mkdir()
+    for folder in (installation.maps, state):
+        os.chown(folder, _USER, _USER)
+    chart_values = values(
         server={"image": images[0]},
-        calls={"image": images[1], "namespace": made.calls, "memory": "512Mi", "pids": NODE_PIDS},
-        storage={"volume": {"hostPath": {"path": str(made.maps.parent)}}, "mountOptions": []},
+        calls={"image": images[1], "namespace": installation.calls, "memory": "512Mi", "pids": NODE_PIDS},
+        storage={"volume": {"hostPath": {"path": str(installation.maps.parent)}}, "mountOptions": []},
         state={"className": "", "size": "1Gi"},
         ingress={"enabled": True, "tlsSecret": "gdal-tls"},
         settings={"approval": "never", "pool_max": 1},
@@ -79,53 +79,53 @@ def installed(ground: Ground, images: list[str]) -> Iterator[Installed]:
         "accessModes": ["ReadWriteOnce"],
         "capacity": {"storage": "1Gi"},
         "hostPath": {"path": str(state)},
-        "claimRef": {"namespace": made.server, "name": "gdal-mcp-state"},
+        "claimRef": {"namespace": installation.server, "name": "gdal-mcp-state"},
     }
-    found = [
-        *rendered(given, "--namespace", made.server),
-        {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": made.server}},
+    objects = [
+        *rendered(chart_values, "--namespace", installation.server),
+        {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": installation.server}},
         {
             "kind": "PersistentVolume",
             "apiVersion": "v1",
-            "metadata": {"name": f"{made.server}-state"},
+            "metadata": {"name": f"{installation.server}-state"},
             "spec": volume,
         },
     ]
     try:
-        for one in sorted(found, key=lambda one: one["kind"] != "Namespace"):
-            ask(ground.admin, "POST", *_place(ground.admin, one))
-        yield made
+        for manifest in sorted(objects, key=lambda manifest: manifest["kind"] != "Namespace"):
+            ask(ground.admin, "POST", *_place(ground.admin, manifest))
+        yield installation
     finally:
         for path in (
-            *(f"namespaces/{name}" for name in (made.server, made.calls)),
-            *(f"persistentvolumes/{name}-gdal-data" for name in (made.server, made.calls)),
-            f"persistentvolumes/{made.server}-state",
+            *(f"namespaces/{name}" for name in (installation.server, installation.calls)),
+            *(f"persistentvolumes/{name}-gdal-data" for name in (installation.server, installation.calls)),
+            f"persistentvolumes/{installation.server}-state",
         ):
             with contextlib.suppress(EngineUnavailable):
                 ask(ground.admin, "DELETE", f"{_CORE}/{path}")
 
 
-def _place(admin: Api, one: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _place(admin: Api, manifest: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The path at which an object is created. A cluster before 1.21 has an older version of PodDisruptionBudget with
     the same fields.
     """
-    version = one["apiVersion"]
+    version = manifest["apiVersion"]
     if version == "policy/v1" and int("".join(filter(str.isdigit, admin.version()["minor"]))) < 21:
         version = "policy/v1beta1"
     root = f"/apis/{version}" if "/" in version else _CORE
-    within = "" if one["kind"] in _WHOLE else f"/namespaces/{one['metadata']['namespace']}"
+    within = "" if manifest["kind"] in _WHOLE else f"/namespaces/{manifest['metadata']['namespace']}"
     plural = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}.get(
-        one["kind"], f"{one['kind'].lower()}s"
+        manifest["kind"], f"{manifest['kind'].lower()}s"
     )
-    return f"{root}{within}/{plural}", {**one, "apiVersion": version}
+    return f"{root}{within}/{plural}", {**manifest, "apiVersion": version}
 
 
 def test_cluster_accepts_chart_and_account_only_runs_calls(ground, tmp_path):
-    with installed(ground, IMAGES) as made:
-        for name in (made.server, made.calls):
+    with installed(ground, IMAGES) as installation:
+        for name in (installation.server, installation.calls):
             claim = f"{_CORE}/namespaces/{name}/persistentvolumeclaims/gdal-data"
             until(lambda claim=claim: ask(ground.admin, "GET", claim)["status"].get("phase") == "Bound")
-        accounts = f"{_CORE}/namespaces/{made.server}/serviceaccounts/gdal-mcp"
+        accounts = f"{_CORE}/namespaces/{installation.server}/serviceaccounts/gdal-mcp"
         token = ask(ground.admin, "POST", f"{accounts}/token", {"spec": {"expirationSeconds": 3600}})
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(_account(ground.kubeconfig, token["status"]["token"]))
@@ -134,9 +134,9 @@ def test_cluster_accepts_chart_and_account_only_runs_calls(ground, tmp_path):
             return Cluster.from_kubeconfig(kubeconfig, "calls", namespace)
 
         with (
-            contextlib.closing(Api(of(made.calls))) as account,
-            contextlib.closing(Api(of(made.server))) as beside,
-            contextlib.closing(KubernetesEngine(of(made.calls))) as engine,
+            contextlib.closing(Api(of(installation.calls))) as account,
+            contextlib.closing(Api(of(installation.server))) as beside,
+            contextlib.closing(KubernetesEngine(of(installation.calls))) as engine,
         ):
             assert granted_rights(account) == NEEDED
             assert not any(
@@ -145,9 +145,9 @@ def test_cluster_accepts_chart_and_account_only_runs_calls(ground, tmp_path):
             )
             assert engine.leftovers() == ()
             assert admission_error(account, call_pod(ground.image, "x86_64")) == ""
-            said = admission_error(account, exceed_quota(call_pod(ground.image, "x86_64")))
+            error = admission_error(account, exceed_quota(call_pod(ground.image, "x86_64")))
             settings = load_settings(state_dir=tmp_path, memory="2GiB", concurrent=6, pool_max=6)
-            assert quota(said, settings).state == "ok"
+            assert quota(error, settings).state == "ok"
             assert granted_rights(beside) == set()
 
 
@@ -157,36 +157,36 @@ def test_chart_server_accepts_first_token_and_answers_http(ground, client, tmp_p
             "the chart's Deployment", "an image that is built here cannot be given to the nodes of KUBECONFIG"
         )
     server_image(client, tmp_path)
-    with installed(ground, [loaded(TAG), loaded(ground.reference)]) as made:
-        (made.maps / "in.tif").write_bytes(tiff(7))
-        until(lambda: pod_of(ground, made, "initContainerStatuses"))
-        token = executed(ground, made, "gdal-mcp token new ann --scope gdal:read --scope gdal:write")
-        until(lambda: pod_of(ground, made, "containerStatuses").get("ready"), 240)
-        address = pod_of(ground, made, "")["status"]["podIP"]
-        with connected(over_http(f"http://{address}:8000/mcp", token, Host=made.service)) as talk:
+    with installed(ground, [loaded(TAG), loaded(ground.reference)]) as installation:
+        (installation.maps / "in.tif").write_bytes(tiff(7))
+        until(lambda: pod_of(ground, installation, "initContainerStatuses"))
+        token = executed(ground, installation, "gdal-mcp token new ann --scope gdal:read --scope gdal:write")
+        until(lambda: pod_of(ground, installation, "containerStatuses").get("ready"), 240)
+        address = pod_of(ground, installation, "")["status"]["podIP"]
+        with connected(over_http(f"http://{address}:8000/mcp", token, Host=installation.service)) as talk:
             assert talk.call("info", path="in.tif")["size"] == [40, 30]
             talk.call("convert", input="in.tif", output="out.tif")
-        assert (made.maps / "out.tif").stat().st_uid == _USER
-        rows = executed(ground, made, "gdal-mcp doctor --json", "server")
+        assert (installation.maps / "out.tif").stat().st_uid == _USER
+        rows = executed(ground, installation, "gdal-mcp doctor --json", "server")
         assert '"state": "failed"' not in rows, rows
 
 
 def pod_of(ground: Ground, made: Installed, statuses: str) -> dict[str, Any]:
     """The server's Pod, or the status of its first container of a kind once it runs; empty before."""
-    found = ask(ground.admin, "GET", f"{_CORE}/namespaces/{made.server}/pods")["items"]
-    if not found or not statuses:
-        return dict(found[0]) if found else {}
-    (status,) = found[0]["status"].get(statuses) or [{}]
+    pods = ask(ground.admin, "GET", f"{_CORE}/namespaces/{made.server}/pods")["items"]
+    if not pods or not statuses:
+        return dict(pods[0]) if pods else {}
+    (status,) = pods[0]["status"].get(statuses) or [{}]
     return dict(status) if "running" in status.get("state", {}) else {}
 
 
 def executed(ground: Ground, made: Installed, command: str, container: str = "first-token") -> str:
     """The output of a command in the server's Pod."""
     pod = pod_of(ground, made, "")["metadata"]["name"]
-    words = [("command", one) for one in command.split()] + [("container", container), ("stdout", "true")]
+    words = [("command", word) for word in command.split()] + [("container", container), ("stdout", "true")]
     path = f"{_CORE}/namespaces/{made.server}/pods/{pod}/exec?{urlencode(words)}"
-    wire, said = connect(ground.admin.cluster, path), b""
+    wire, output = connect(ground.admin.cluster, path), b""
     with contextlib.closing(wire):
         while readable([wire], 120.0) and (pieces := wire.receive()) is not None:
-            said += b"".join(data for stream, data in pieces if stream == STDOUT)
-    return said.decode().strip()
+            output += b"".join(data for stream, data in pieces if stream == STDOUT)
+    return output.decode().strip()

@@ -24,21 +24,21 @@ def examined(desk: Desk, ground: Ground, **more: str) -> dict[str, Any]:
         "doctor", "--json", variables=ground.environment(GDAL_MCP_PATH_MAP=f"{ground.folder}:{CLAIM}", **more)
     )
     assert done.stdout, done.stderr
-    told = json.loads(done.stdout)
-    failed = [one for one in told["rows"] if one["state"] == "failed"]
-    return {"": failed, **{one["name"]: one for one in told["rows"] if one["group"] == "cluster"}}
+    report = json.loads(done.stdout)
+    failed = [row for row in report["rows"] if row["state"] == "failed"]
+    return {"": failed, **{row["name"]: row for row in report["rows"] if row["group"] == "cluster"}}
 
 
 def test_doctor_lists_account_rights_and_cluster_admission(ground: Ground, desk: Desk) -> None:
-    found = examined(desk, ground)
-    assert found[""] == []
+    rows = examined(desk, ground)
+    assert rows[""] == []
     for name in ("rights", "rights elsewhere", "node"):
-        assert found[name]["state"] == "ok", found[name]
+        assert rows[name]["state"] == "ok", rows[name]
     if os.environ["KUBECONFIG"] == OWN:  # whose network enforces no policies
-        assert found["network policy"]["state"] == "warning", found["network policy"]
-    assert found["node"]["found"].startswith("node-1: Linux ")
+        assert rows["network policy"]["state"] == "warning", rows["network policy"]
+    assert rows["node"]["found"].startswith("node-1: Linux ")
     # only by its content id, without a quota
-    assert found["image on nodes"]["state"] == found["quota"]["state"] == "warning"
+    assert rows["image on nodes"]["state"] == rows["quota"]["state"] == "warning"
     assert ground.pods() == {}
 
     here = f"/api/v1/namespaces/{ground.namespace}"
@@ -53,12 +53,12 @@ def test_doctor_lists_account_rights_and_cluster_admission(ground: Ground, desk:
         assert examined(desk, ground, **few)["quota"]["state"] == "ok"
         assert examined(desk, ground, **{**few, "GDAL_MCP_MEMORY": "1GiB"})["quota"]["state"] == "warning"
         ask(ground.admin, "PUT", roles, {**role, "rules": [*RULES, secrets]})
-        told = examined(desk, ground, **few)["rights"]
-        assert (told["state"], "get secrets" in told["found"]) == ("warning", True)
+        rights = examined(desk, ground, **few)["rights"]
+        assert (rights["state"], "get secrets" in rights["found"]) == ("warning", True)
         ask(ground.admin, "PUT", roles, {**ask(ground.admin, "GET", roles), "rules": RULES[:1]})
-        found = examined(desk, ground, **few)
-        assert found[""]
-        assert (found["rights"]["state"], "get pods/attach" in found["rights"]["found"]) == ("failed", True)
+        rows = examined(desk, ground, **few)
+        assert rows[""]
+        assert (rows["rights"]["state"], "get pods/attach" in rows["rights"]["found"]) == ("failed", True)
     finally:
         ask(ground.admin, "PUT", roles, {**ask(ground.admin, "GET", roles), "rules": RULES})
         ask(ground.admin, "DELETE", f"{here}/resourcequotas/calls")

@@ -39,8 +39,12 @@ def _own(ground: Ground) -> Iterator[None]:
 
 def node(ground: Ground) -> dict[str, dict[str, str]]:
     with contextlib.suppress(Exception):  # while the API is away
-        (found,) = ask(ground.admin, "GET", "/api/v1/nodes")["items"]
-        return {"conditions": {one["type"]: one["status"] for one in found["status"]["conditions"]}}
+        (only_node,) = ask(ground.admin, "GET", "/api/v1/nodes")["items"]
+        return {
+            "conditions": {
+                condition["type"]: condition["status"] for condition in only_node["status"]["conditions"]
+            }
+        }
     return {"conditions": {"Ready": "Unknown"}}
 
 
@@ -60,16 +64,16 @@ def restarted(part: str) -> None:
         )
     )
     with (_RUN / "log" / part).open("a") as log:
-        made = subprocess.Popen(  # it outlives the test, like the cluster
+        child = subprocess.Popen(  # it outlives the test, like the cluster
             words,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=dict(one.split("=", 1) for one in path if "=" in one),
+            env=dict(entry.split("=", 1) for entry in path if "=" in entry),
         )
-    began = Path(f"/proc/{made.pid}/stat").read_text().rpartition(") ")[2].split()[19]
-    (_RUN / f"{part}.pid").write_text(f"{made.pid} {began}\n")
+    began = Path(f"/proc/{child.pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    (_RUN / f"{part}.pid").write_text(f"{child.pid} {began}\n")
 
 
 def evicted(ground: Ground, name: str) -> None:
@@ -97,22 +101,22 @@ def test_running_call_losing_a_part_ends_alone(what: str, ground: Ground, place:
 def test_stalled_part_costs_a_call_only_time(part, ground, place):
     with busy(ground, place, 20_000) as call:
         with frozen(process(part)):
-            begun = time.monotonic()
-            until(lambda: time.monotonic() > begun + 5.0)
+            started = time.monotonic()
+            until(lambda: time.monotonic() > started + 5.0)
         assert call.outcome() == "OK"
     assert ground.pods() == {}
 
 
 @contextlib.contextmanager
 def frozen(*numbers: int) -> Iterator[None]:
-    for one in numbers:
-        os.kill(one, signal.SIGSTOP)
+    for number in numbers:
+        os.kill(number, signal.SIGSTOP)
     try:
         yield
     finally:
-        for one in numbers:
-            with contextlib.suppress(ProcessLookupError):  # its deadline ended it as it stood
-                os.kill(one, signal.SIGCONT)
+        for number in numbers:
+            with contextlib.suppress(ProcessLookupError):  # its deadline ended it while it was frozen
+                os.kill(number, signal.SIGCONT)
 
 
 def test_call_with_frozen_pod_ends_at_its_deadline(ground: Ground, place: Place) -> None:
@@ -152,9 +156,9 @@ def test_unschedulable_pod_is_reported_soon_and_removed(ground: Ground, place: P
     INFO.prepare(place)
 
     def cordon(closed: bool) -> None:
-        (found,) = ask(ground.admin, "GET", "/api/v1/nodes")["items"]
-        path = f"/api/v1/nodes/{found['metadata']['name']}"
-        ask(ground.admin, "PUT", path, {**found, "spec": {**found["spec"], "unschedulable": closed}})
+        (only_node,) = ask(ground.admin, "GET", "/api/v1/nodes")["items"]
+        path = f"/api/v1/nodes/{only_node['metadata']['name']}"
+        ask(ground.admin, "PUT", path, {**only_node, "spec": {**only_node["spec"], "unschedulable": closed}})
 
     with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"

@@ -61,15 +61,15 @@ def test_pod_without_attachment_ends_and_is_removed(bench, ground, engine, other
 
 def test_remote_server_spares_running_pods_with_free_locks(bench, engine, other):
     """A state folder may move to another node while its former server still runs."""
-    for elsewhere in ({UPTIME_DEADLINE: "another-boot 10.0"}, {}):
+    for overrides in ({UPTIME_DEADLINE: "another-boot 10.0"}, {}):
         dead = Owner(other.folder)
         dead.leaves_lock = True
         dead.close()
         assert other.is_dead(dead.id)
-        marks = {**labels(dead.id, "call", 600.0), **elsewhere}
+        marks = {**labels(dead.id, "call", 600.0), **overrides}
         container = engine.create(bench.template("import time; time.sleep(1000)"), marks)
         container.start()
-        assert (container.id in reap(engine, other)) is not bool(elsewhere)
+        assert (container.id in reap(engine, other)) is not bool(overrides)
         container.remove()
 
 

@@ -42,9 +42,9 @@ def test_a_kernel_without_landlock(bench: Bench, monkeypatch: pytest.MonkeyPatch
     for lacking in ((), ("pids-limit",)):
         with pytest.raises(AttestationFailed):
             attested(bench, nodes_without=lacking)
-    found = told(attested(bench, nodes_without=("landlock",)))
-    assert {*found} == {"scratch /tmp", "open files of the Pod"}
-    assert "/dev/termination-log" in found["open files of the Pod"]
+    reported = told(attested(bench, nodes_without=("landlock",)))
+    assert {*reported} == {"scratch /tmp", "open files of the Pod"}
+    assert "/dev/termination-log" in reported["open files of the Pod"]
 
 
 def test_a_node_without_a_limit_of_processes(bench: Bench) -> None:

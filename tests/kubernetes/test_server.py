@@ -30,8 +30,12 @@ CALLS, AT_ONCE = 200, 8
 # visible stages of a server's first call, in order
 STEPS: dict[str, Callable[[Ground, Place], object]] = {
     "it looks at its image": lambda ground, _: "image" in purposes(ground),
-    "it attests the nodes": lambda ground, _: any(one.startswith("attest-") for one in purposes(ground)),
-    "it asks for the version": lambda ground, _: any(one.startswith("version-") for one in purposes(ground)),
+    "it attests the nodes": lambda ground, _: any(
+        purpose.startswith("attest-") for purpose in purposes(ground)
+    ),
+    "it asks for the version": lambda ground, _: any(
+        purpose.startswith("version-") for purpose in purposes(ground)
+    ),
     "it has asked for the call's Pod": lambda ground, place: purposes(ground) & {*place.staged},
     "the call writes": lambda _, place: [*place.workspace.glob(".gdal-mcp/staging/*/out/*")],
 }
@@ -89,9 +93,9 @@ def test_server_killed_at_any_step_leaves_nothing_later(ground, place, subtests)
         with serving(ground, place) as pipes:
             assert outcome_of(WRITE.call(pipes)) == "OK"
             killed(pipes)
-        made = place.path("out.tif").read_bytes()
+        published = place.path("out.tif").read_bytes()
         left()
-        assert place.path("out.tif").read_bytes() == made
+        assert place.path("out.tif").read_bytes() == published
 
 
 @pytest.mark.parametrize("grace", [1, 0], ids=["drained", "deleted by force"])
@@ -143,8 +147,8 @@ def test_simultaneous_mixed_calls_equal_plain_gdal(ground, place, oracle):
         ) as talk,
         ThreadPoolExecutor(AT_ONCE) as threads,
     ):
-        wrong = [*threads.map(lambda one: played(talk, expected, place, *one), enumerate(chosen))]
-    assert [one for one in wrong if one] == []
+        wrong = [*threads.map(lambda numbered: played(talk, expected, place, *numbered), enumerate(chosen))]
+    assert [text for text in wrong if text] == []
     INFO.prepare(place)
     with serving(ground, place) as pipes:  # for Pods that the client gave its server no time to remove
         assert outcome_of(INFO.call(pipes)) == "OK"
@@ -161,5 +165,5 @@ def played(talk: Any, expected: Answers, place: Place, number: int, case: Case) 
         return "" if code in case.codes else f"{case.name}: {code}"
     if result.is_error:
         return f"{case.name}: {content}"[:600]
-    found = expected.wrong(case, content, place.path(output))
-    return f"{case.name}: {found}" if found else ""
+    difference = expected.wrong(case, content, place.path(output))
+    return f"{case.name}: {difference}" if difference else ""

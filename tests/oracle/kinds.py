@@ -85,8 +85,8 @@ class Kind:
         return f"{self.type}-{self.layout}-{self.size}-{self.hidden}"
 
     def described(self) -> dict[str, object]:
-        more = {"name": self.name, "options": LAYOUTS[self.layout], "size": SIZES[self.size]}
-        return {**asdict(self), **more}
+        derived = {"name": self.name, "options": LAYOUTS[self.layout], "size": SIZES[self.size]}
+        return {**asdict(self), **derived}
 
 
 def makes_sense(kind: Kind) -> bool:

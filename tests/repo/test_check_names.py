@@ -35,8 +35,8 @@ OF_CLASSIC = {"separate"}  # which gdalbuildvrt and gdal_merge alone have
 
 def modules() -> Iterator[Any]:
     for package in (preflight, checks):
-        for one in iter_modules(package.__path__):
-            yield import_module(f"{package.__name__}.{one.name}")
+        for module in iter_modules(package.__path__):
+            yield import_module(f"{package.__name__}.{module.name}")
 
 
 def trees() -> Iterator[tuple[str, ast.AST]]:
@@ -82,21 +82,23 @@ def test_algorithms_that_checks_name_exist() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     named = [*written, *((where, text) for where, _, text in constants())]
-    found = {(where, text) for where, text in named if ALGORITHM.fullmatch(text)}
-    assert len(found) > 80
-    assert {one for one in found if one[1] not in known} == set()
+    used = {(where, text) for where, text in named if ALGORITHM.fullmatch(text)}
+    assert len(used) > 80
+    assert {use for use in used if use[1] not in known} == set()
 
 
 def test_arguments_that_checks_read_exist() -> None:
-    known = {one.name for algorithm in packaged().algorithms.values() for one in algorithm.arguments}
-    found = {
+    known = {
+        argument.name for algorithm in packaged().algorithms.values() for argument in algorithm.arguments
+    }
+    names = {
         text
         for _, tree in trees()
         for of, name, text in calls(tree)
         if (of == "call" and name in ASKS) or (of in MAPPINGS and name == "get")
     }
-    assert len(found) > 30
-    assert found - known <= OF_CLASSIC
+    assert len(names) > 30
+    assert names - known <= OF_CLASSIC
 
 
 def test_options_that_checks_read_exist() -> None:
@@ -106,19 +108,19 @@ def test_options_that_checks_read_exist() -> None:
         for options in driver.options.values()
         for option in options
     }
-    found = {
+    names = {
         text for _, tree in trees() for of, name, text in calls(tree) if of == "call" and name in OPTIONS
     }
-    assert len(found) > 8
-    assert found - known <= OF_SOME_BUILDS
+    assert len(names) > 8
+    assert names - known <= OF_SOME_BUILDS
 
 
 def test_drivers_that_checks_name_exist() -> None:
-    found = {
+    names = {
         text for _, name, text in constants() if name in SETS_OF_DRIVERS and not text.startswith("EPSG:")
     }
-    assert len(found) > 10
-    assert found - drivers() == set()
+    assert len(names) > 10
+    assert names - drivers() == set()
 
 
 def test_tools_and_arguments_that_prompts_name_exist() -> None:
@@ -128,10 +130,12 @@ def test_tools_and_arguments_that_prompts_name_exist() -> None:
         .read_text(encoding="utf-8")
     )
     quoted = set(
-        itertools.chain(*(re.findall(r"`([^`]+)`", one["text"]) for one in tomllib.loads(text)["prompt"]))
+        itertools.chain(
+            *(re.findall(r"`([^`]+)`", prompt["text"]) for prompt in tomllib.loads(text)["prompt"])
+        )
     )
-    algorithms, classic = packaged().algorithms, {one.name for one in CLASSIC}
-    arguments = {one.name for algorithm in algorithms.values() for one in algorithm.arguments}
+    algorithms, classic = packaged().algorithms, {tool.name for tool in CLASSIC}
+    arguments = {argument.name for algorithm in algorithms.values() for argument in algorithm.arguments}
     tools = {
         "info",
         "convert",
@@ -151,9 +155,9 @@ def test_tools_and_arguments_that_prompts_name_exist() -> None:
         "output_format",
         "dst_crs",
     }
-    assert {one for one in quoted if one not in {*algorithms, *classic, *arguments, *tools}} == set()
+    assert {name for name in quoted if name not in {*algorithms, *classic, *arguments, *tools}} == set()
 
 
 @pytest.mark.parametrize("path", ["raster reproject"])
 def test_proposed_prompt_accepts_its_proposed_argument(path: str) -> None:
-    assert "like" in {one.name for one in packaged().algorithms[path].arguments}
+    assert "like" in {argument.name for argument in packaged().algorithms[path].arguments}

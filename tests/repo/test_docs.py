@@ -85,20 +85,20 @@ def test_algorithms_are_named_once_and_arguments_counted_once():
         for name in names.split(", ")
     ]
     assert sorted(named) == sorted(packaged().algorithms)
-    arguments = sum(len(one.arguments) for one in packaged().algorithms.values())
+    arguments = sum(len(algorithm.arguments) for algorithm in packaged().algorithms.values())
     counts = [int(line.split("|")[3]) for line in docs.PARTS["roles"]() if line.startswith("| `")]
     assert sum(counts) == arguments
 
 
 def test_documented_subjects_and_sentences_match_completely(monkeypatch):
-    said = markdown.rows_of("words.toml")
+    words = markdown.rows_of("words.toml")
     for part in ("errors", "toolsets", "roles", "hardening"):
         for changed in (
-            dict(list(said[part].items())[1:]),
-            {**said[part], "Invented": "nothing has this name"},
+            dict(list(words[part].items())[1:]),
+            {**words[part], "Invented": "nothing has this name"},
         ):
             monkeypatch.setattr(
-                markdown, "rows_of", lambda _name, part=part, row=changed: {**said, part: row}
+                markdown, "rows_of", lambda _name, part=part, row=changed: {**words, part: row}
             )
             with pytest.raises(Drift):
                 filled(page_with(part), docs.PARTS)
@@ -123,7 +123,7 @@ def test_every_link_within_the_documentation_leads_somewhere():
     for page in pages():
         text = page.read_text(encoding="utf-8")
         targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^]]+\]: (\S+)$", text, re.MULTILINE)
-        for target in (one for one in targets if not re.match(r"\w+:", one)):
+        for target in (target for target in targets if not re.match(r"\w+:", target)):
             name, _, anchor = target.partition("#")
             there = (page.parent / name).resolve() if name else page
             assert there.exists(), (page, target)
@@ -141,7 +141,7 @@ def examples():
         blocks = re.findall(r"^```calls\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         shown = [line.split(" ", 1) for block in blocks for line in block.splitlines()]
         shown += re.findall(r"gdal-mcp call (\w+) '(\{.*\})'", text)
-        yield from ((page.name, tool, given) for tool, given in shown)
+        yield from ((page.name, tool, arguments) for tool, arguments in shown)
 
 
 @pytest.fixture
@@ -157,9 +157,9 @@ def desk(tmp_path):
 
 def test_every_call_in_pages_suits_a_default_server(desk):
     shown = list(examples())
-    for page, tool, given in shown:
-        made = desk.surface.callable[tool].draft(json.loads(given), desk)
-        assert isinstance(made, Draft | ImmediateResult), (page, tool)
+    for page, tool, arguments in shown:
+        draft = desk.surface.callable[tool].draft(json.loads(arguments), desk)
+        assert isinstance(draft, Draft | ImmediateResult), (page, tool)
     assert len(shown) > 12
 
 
@@ -188,24 +188,26 @@ def command_lines():
     """Every `gdal-mcp ...` command of the documentation: page and words."""
     for page in (*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))):
         text = page.read_text(encoding="utf-8").replace("\\|", "|")
-        for found in re.finditer(r"(?:^    |^(?=gdal-mcp )|`)gdal-mcp ([^`\n]*)", text, re.MULTILINE):
-            words = re.sub(r"'.*'", "JSON", found[1])  # a call's arguments
+        for match in re.finditer(r"(?:^    |^(?=gdal-mcp )|`)gdal-mcp ([^`\n]*)", text, re.MULTILINE):
+            words = re.sub(r"'.*'", "JSON", match[1])  # a call's arguments
             yield page.name, words.partition(" #")[0].split()
 
 
 def below(parser):
     """The commands that may follow."""
-    return next((one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction)), {})
+    return next(
+        (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)), {}
+    )
 
 
 def test_every_documented_command_is_accepted_by_the_program():
-    program, seen = build_parser(), 0
+    program, count = build_parser(), 0
     for page, words in command_lines():
         parser, rest = program, list(words)
         while below(parser) and rest and not rest[0].startswith("-"):
             assert rest[0] in below(parser), (page, words)
-            parser, seen = below(parser)[rest.pop(0)], seen + 1
+            parser, count = below(parser)[rest.pop(0)], count + 1
         known = {text for action in parser._actions for text in action.option_strings}
         options = {word.strip("[]").partition("=")[0] for word in rest if word.strip("[").startswith("--")}
         assert options <= known, (page, words)
-    assert seen > 60
+    assert count > 60

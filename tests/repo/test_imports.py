@@ -25,12 +25,12 @@ WORLD = frozenset(
 
 def modules() -> dict[str, Path]:
     """Module name -> file."""
-    found = {}
+    files = {}
     for package in ("sandbox", "gdal_mcp"):
         for path in sorted((ROOT / package).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            found[name.removesuffix(".__init__")] = path
-    return found
+            files[name.removesuffix(".__init__")] = path
+    return files
 
 
 ALL = modules()
@@ -94,13 +94,13 @@ def test_the_package_has_a_dozen_rooms():
 def test_nothing_that_judges_a_call_opens_a_file():
     opening = {"open_file", "open_folder", "open", "Path"}
     rooms = ("gdal_mcp.toolboxes.gdal.preflight", "gdal_mcp.tools", "gdal_mcp.toolboxes.gdal.discovery")
-    found = {
+    openers = {
         module
         for module, path in ALL.items()
         if within(module, *rooms)
         and any(isinstance(node, ast.Name) and node.id in opening for node in ast.walk(tree_of(path)))
     }
-    assert found == set()
+    assert openers == set()
 
 
 def test_no_module_imports_itself_through_others():
@@ -163,14 +163,14 @@ def test_container_code_needs_no_own_modules_nor_loading():
     for module, path in ALL.items():
         if within(module, *INSIDE):
             ours = [
-                one
-                for one in imports(path)
-                if not any(within(module, parts) and within(one, parts) for parts in together)
+                name
+                for name in imports(path)
+                if not any(within(module, parts) and within(name, parts) for parts in together)
             ]
             allowed = STANDARD | {"osgeo", "osgeo_utils", "numpy", "albumentations", "cv2", "scipy"}
             assert {name.partition(".")[0] for name in ours} <= allowed, module
         else:
-            loaded = {one for one in imports(path) if within(one, *INSIDE)}
+            loaded = {name for name in imports(path) if within(name, *INSIDE)}
             # reads the sources of both, to detect when a host must be attested again
             reads = (
                 {"sandbox.isolation.probe", "sandbox.worker"}
@@ -195,9 +195,9 @@ def _harmless(path: Path) -> set[str]:
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os"
     }
-    found = {"os"} if used <= {"fsencode", "fsdecode", "sep"} else set()
+    harmless = {"os"} if used <= {"fsencode", "fsdecode", "sep"} else set()
     loaded = {name for name in imports(path) if within(name, "urllib")}
-    return found | ({"urllib"} if all(within(name, "urllib.parse") for name in loaded) else set())
+    return harmless | ({"urllib"} if all(within(name, "urllib.parse") for name in loaded) else set())
 
 
 def test_a_package_does_nothing_when_it_is_imported():

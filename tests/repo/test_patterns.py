@@ -30,7 +30,7 @@ def possessive_groups(source: str) -> list[str]:
 
 def test_no_group_is_possessive():
     files = [*(ROOT / "gdal_mcp").rglob("*.py"), *(ROOT / "sandbox").rglob("*.py")]
-    assert {path: found for path in files if (found := possessive_groups(path.read_text("utf-8")))} == {}
+    assert {path: groups for path in files if (groups := possessive_groups(path.read_text("utf-8")))} == {}
 
 
 @pytest.mark.parametrize("pattern", ["(?:a|b)*+", "(?:a){2,}+", "(?>a+)b", "(a?)++"])

@@ -24,7 +24,9 @@ PRIVATE = re.compile(r"self\._manager\._\w+|ctx\.session\._\w+|server_state|\.tr
 @pytest.mark.parametrize("library", USES)
 def test_only_the_tested_minor_release_is_installed(library: str):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = next(one for text in project["dependencies"] if (one := Requirement(text)).name == library)
+    declared = next(
+        requirement for text in project["dependencies"] if (requirement := Requirement(text)).name == library
+    )
     major, minor = map(int, version(library).split(".")[:2])
     assert declared.specifier.contains(version(library))
     assert not declared.specifier.contains(f"{major}.{minor + 1}.0")
@@ -33,7 +35,7 @@ def test_only_the_tested_minor_release_is_installed(library: str):
 
 def test_no_other_file_of_the_server_uses_them():
     files = (ROOT / "gdal_mcp" / "server").rglob("*.py")
-    found = {
+    using = {
         str(path.relative_to(ROOT)) for path in files if PRIVATE.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {path for paths in USES.values() for path in paths}
+    assert using == {path for paths in USES.values() for path in paths}

@@ -83,13 +83,13 @@ def helper(): ...
 def test_marks_are_read_from_decorators_names_classes_modules(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text(TEST_MODULE, encoding="utf-8")
-    found = checker.marks(tmp_path)
+    marks = checker.marks(tmp_path)
     three, nightly = "tests/test_a.py::test_three", "tests/test_a.py::TestGroup::test_nightly"
-    assert found.tests == {
+    assert marks.tests == {
         "paths.all": (three, nightly),
         **{f"paths.{name}": (three,) for name in ("named", "one", "two")},
     }
-    assert found.nightly == {nightly}
+    assert marks.nightly == {nightly}
 
 
 def test_id_that_is_not_plain_text_is_refused(tmp_path):

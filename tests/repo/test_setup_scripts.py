@@ -25,9 +25,9 @@ class Machine:
         (self.clone / "requirements/dev.txt").write_text("x==1\n")
         (self.clone / "pyproject.toml").write_text("[project]\n")
         for tool in TOOLS:
-            found = shutil.which(tool)
-            assert found, tool
-            (self.bin / tool).symlink_to(found)
+            program = shutil.which(tool)
+            assert program, tool
+            (self.bin / tool).symlink_to(program)
 
     def stub(self, path: Path | str, script: str) -> Path:
         file = self.bin / path
@@ -82,10 +82,10 @@ ENGINES = {
 
 @pytest.mark.claim("supply.engine-never-reinstalled")
 def test_engine_is_used_unchanged_or_a_command_suggested(tmp_path: Path) -> None:
-    for number, (what, (found, user, programs, works, ran)) in enumerate(ENGINES.items()):
+    for number, (what, (discovery, user, programs, works, ran)) in enumerate(ENGINES.items()):
         (tmp_path / str(number)).mkdir()
         machine = Machine(tmp_path / str(number))
-        machine.environment_python(found)
+        machine.environment_python(discovery)
         machine.stub("id", f"echo {user}")
         for program in programs:
             machine.stub(program, "exit 100")
@@ -106,7 +106,7 @@ def test_engine_started_by_a_package_is_not_restarted(machine, words):
     assert "unix:///run/new.sock" in done.stdout
     assert set(machine.ran) == {"python", "id", "apt-get"}
     if words:  # what tests are run with
-        assert all(one in machine.log.read_text() for one in ("crun", "runc", "skopeo", "umoci"))
+        assert all(program in machine.log.read_text() for program in ("crun", "runc", "skopeo", "umoci"))
 
 
 @pytest.mark.claim("supply.no-daemon-unasked")
@@ -218,8 +218,8 @@ def test_failing_crun_is_followed_by_runc_without_daemon(machine: Machine) -> No
     """The stub of discovery finds an engine once runc is installed, as on a host where crun fails its trial."""
     runc = machine.bin / "runc"
     machine.environment_python(f'[ -e "{runc}" ] && echo oci || {{ echo "crun: hybrid" >&2; exit 1; }}')
-    made = f'for last; do :; done; {shutil.which("touch")} "{machine.bin}/$last"; {shutil.which("chmod")} +x "{machine.bin}/$last"'
-    machine.becoming_root(made, *STARTERS)
+    script = f'for last; do :; done; {shutil.which("touch")} "{machine.bin}/$last"; {shutil.which("chmod")} +x "{machine.bin}/$last"'
+    machine.becoming_root(script, *STARTERS)
     done = machine.run("engine.sh")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("oci\n")
@@ -233,11 +233,11 @@ def test_where_neither_runtime_starts_anything_docker_is_installed(machine: Mach
         f'[ -e "{dockerd}" ] && echo docker || {{ echo "runc: too old" >&2; exit 1; }}'
     )
     touch, chmod = shutil.which("touch"), shutil.which("chmod")
-    made = f'for one; do case $one in docker.io) one=dockerd ;; esac; case $one in crun|runc|dockerd) {touch} "{machine.bin}/$one"; {chmod} +x "{machine.bin}/$one" ;; esac; done'
-    machine.becoming_root(made, *STARTERS)
+    script = f'for one; do case $one in docker.io) one=dockerd ;; esac; case $one in crun|runc|dockerd) {touch} "{machine.bin}/$one"; {chmod} +x "{machine.bin}/$one" ;; esac; done'
+    machine.becoming_root(script, *STARTERS)
     done = machine.run("engine.sh")
     assert done.returncode == 0, done.stderr
     assert "runc: too old" in done.stdout
     assert done.stdout.endswith("docker\n")
     installed = [line.split() for line in machine.log.read_text().splitlines() if line.startswith("apt-get")]
-    assert [one[-1] for one in installed if "install" in one][:2] == ["crun", "runc"]
+    assert [words[-1] for words in installed if "install" in words][:2] == ["crun", "runc"]

@@ -32,5 +32,5 @@ def test_the_tools_are_those_that_were_reviewed():
 
 
 def test_every_tool_is_in_them():
-    found = [tool["name"] for text in NOW.values() for tool in json.loads(text)]
-    assert set(found) == {*known_tools(), "run_python", *(tool.name for tool in tools())}
+    names = [tool["name"] for text in NOW.values() for tool in json.loads(text)]
+    assert set(names) == {*known_tools(), "run_python", *(tool.name for tool in tools())}

@@ -9,10 +9,12 @@ from tests.soak.traces import steady_growth
 def test_leak_is_distinguished_from_warming_up():
     for seconds in (60, 120, 600):
         noise = [0.4 * math.sin(second) for second in range(seconds)]
-        level = [370.0 + one for one in noise]
-        warming = [370.0 + 25 * (1 - math.exp(-4 * n / seconds)) + one for n, one in enumerate(noise)]
-        steps = [370.0 + (10 if n > seconds * 0.6 else 0) + one for n, one in enumerate(noise)]
-        leaking = [370.0 + 12 * n / seconds + one for n, one in enumerate(noise)]
+        level = [370.0 + deviation for deviation in noise]
+        warming = [
+            370.0 + 25 * (1 - math.exp(-4 * n / seconds)) + deviation for n, deviation in enumerate(noise)
+        ]
+        steps = [370.0 + (10 if n > seconds * 0.6 else 0) + deviation for n, deviation in enumerate(noise)]
+        leaking = [370.0 + 12 * n / seconds + deviation for n, deviation in enumerate(noise)]
         for curve in (level, warming, steps):
             assert steady_growth(curve) < GROWTH
         assert steady_growth(leaking) > GROWTH

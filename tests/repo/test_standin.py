@@ -42,13 +42,13 @@ def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | 
     """For each suite, the contents of its dpkg status, or the reason why it cannot be fetched."""
 
     def bootstrap(_program: str, suite: str, archive: Path, _report: object, *, parquet: bool) -> str | None:
-        found = statuses.get(f"{suite} parquet" if parquet else suite, statuses[suite])
-        if isinstance(found, str):
-            return found
+        status = statuses.get(f"{suite} parquet" if parquet else suite, statuses[suite])
+        if isinstance(status, str):
+            return status
         with tarfile.open(archive, "w") as tar:
             entry = tarfile.TarInfo("./var/lib/dpkg/status")
-            entry.size = len(found)
-            tar.addfile(entry, io.BytesIO(found))
+            entry.size = len(status)
+            tar.addfile(entry, io.BytesIO(status))
         return None
 
     monkeypatch.setattr(standin, "_mmdebstrap", lambda _: "mmdebstrap")
@@ -57,9 +57,9 @@ def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | 
 
 def test_parquet_driver_that_cannot_be_built_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap_with(monkeypatch, {"forky parquet": "no compiler", "forky": STATUS})
-    said: list[str] = []
-    assert standin.build(ImportingClient(), said.append) == "gdal-mcp-standin:3.13.3"
-    assert any("no compiler" in line for line in said)
+    lines: list[str] = []
+    assert standin.build(ImportingClient(), lines.append) == "gdal-mcp-standin:3.13.3"
+    assert any("no compiler" in line for line in lines)
 
 
 def test_it_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_without_the_right_to_install_nothing_is_installed(monkeypatch: pytest.M
     ran: list[object] = []
     monkeypatch.setattr(standin.shutil, "which", {"apt-get": "/usr/bin/apt-get"}.get)
     monkeypatch.setattr(standin.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(standin, "_run", lambda *given: ran.append(given))
+    monkeypatch.setattr(standin, "_run", lambda *arguments: ran.append(arguments))
     with pytest.raises(ImageMissing):
         standin.build(ImportingClient(), print)
     assert ran == []
@@ -133,31 +133,31 @@ def test_setup_building_a_standin_ends_with_image_used(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("found", "builds"), [(0, 0), (1, 1)])
 def test_concurrent_build_is_awaited_and_not_repeated(monkeypatch, found, builds):
     monkeypatch.delenv("GDAL_MCP_IMAGE", raising=False)
-    begun: list[str] = []
+    started: list[str] = []
     flock = fcntl.flock
     with Path(standin.__file__).open() as held:
         flock(held, fcntl.LOCK_EX)
 
         def until_it_is_free(file, kind):
             if kind == fcntl.LOCK_EX:
-                assert not begun
+                assert not started
                 held.close()
             flock(file, kind)
 
         monkeypatch.setattr(standin.fcntl, "flock", until_it_is_free)
         monkeypatch.setattr(standin, "_target", lambda _: None)
-        monkeypatch.setattr(standin, "build", lambda *_: begun.append("build"))
+        monkeypatch.setattr(standin, "build", lambda *_: started.append("build"))
         monkeypatch.setattr(standin.pull, "main", lambda: found)
         assert standin.main() == found
-    assert len(begun) == builds
+    assert len(started) == builds
 
 
 def test_built_image_is_imported_into_the_next_engine(monkeypatch, cache):
     assert standin.import_kept(ImportingClient(), print) is None
     bootstrap_with(monkeypatch, {"forky": STATUS})
     standin.build(ImportingClient(), print)
-    (kept,) = cache.iterdir()
-    assert (kept.stat().st_mode & 0o777, cache.stat().st_mode & 0o777) == (0o600, 0o700)
+    (archive,) = cache.iterdir()
+    assert (archive.stat().st_mode & 0o777, cache.stat().st_mode & 0o777) == (0o600, 0o700)
     second = ImportingClient()
     assert standin.import_kept(second, print) == "gdal-mcp-standin:3.13.3"
     assert [name for name, _ in second.imported] == ["gdal-mcp-standin:3.13.3"]
@@ -167,9 +167,9 @@ def test_built_image_is_imported_into_the_next_engine(monkeypatch, cache):
 def test_old_different_or_untrusted_build_is_not_imported(monkeypatch, cache, change):
     bootstrap_with(monkeypatch, {"forky": STATUS})
     standin.build(ImportingClient(), print)
-    (kept,) = cache.iterdir()
+    (archive,) = cache.iterdir()
     if change == "old":
-        os.utime(kept, (0, 0))
+        os.utime(archive, (0, 0))
     elif change == "recipe":
         monkeypatch.setattr(standin, "_recipe", lambda: "another")
     else:
@@ -194,5 +194,5 @@ def test_setup_prints_one_line_per_long_step(
     ]
     for line in lines:
         standin._report_step(line, standin.pull.progress)
-    (said,) = capsys.readouterr().out.splitlines()
-    assert said.startswith("[0:0")
+    (printed,) = capsys.readouterr().out.splitlines()
+    assert printed.startswith("[0:0")

@@ -39,7 +39,7 @@ def unpinned(text: str) -> list[str]:
     wrong = []
     for entry in entries(text):
         pin, *hashes = re.split(r"\s+(?=--hash)", entry)
-        if not (_PIN.fullmatch(pin) and hashes and all(_HASH.fullmatch(one.strip()) for one in hashes)):
+        if not (_PIN.fullmatch(pin) and hashes and all(_HASH.fullmatch(option.strip()) for option in hashes)):
             wrong.append(entry)
     return wrong
 
@@ -50,15 +50,15 @@ def lock(name: str) -> str:
 
 def versions(name: str) -> dict[str, set[str]]:
     """The versions of each package in the lock: several if they depend on the Python or the platform."""
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for entry in entries(lock(name)):
         pin = _PIN.match(entry)
-        found.setdefault(canonicalize_name(pin["name"]), set()).add(pin["version"])
-    return found
+        by_name.setdefault(canonicalize_name(pin["name"]), set()).add(pin["version"])
+    return by_name
 
 
 def asked(*lists: list[str]) -> list[Requirement]:
-    return [Requirement(one) for lines in lists for one in lines]
+    return [Requirement(line) for lines in lists for line in lines]
 
 
 def listed(name: str) -> list[str]:
@@ -67,7 +67,9 @@ def listed(name: str) -> list[str]:
 
 
 OWN = PROJECT["project"]["dependencies"]
-EXTRAS = [one for extra in PROJECT["project"]["optional-dependencies"].values() for one in extra]
+EXTRAS = [
+    requirement for extra in PROJECT["project"]["optional-dependencies"].values() for requirement in extra
+]
 DECLARED = {
     # packages of an extra are tested in the versions of the lock, too
     "dev.txt": asked(OWN, EXTRAS, PROJECT["dependency-groups"]["dev"], listed("build.in")),
@@ -87,25 +89,29 @@ def test_locked_packages_have_versions_and_hashes_without_hosts():
 @pytest.mark.claim("supply.locked")
 def test_a_lock_holds_what_is_declared():
     for name in LOCKS:
-        found = versions(name)
+        locked = versions(name)
         for requirement in DECLARED[name]:
-            held = found[canonicalize_name(requirement.name)]
-            assert all(requirement.specifier.contains(one, prereleases=True) for one in held), requirement
+            pinned = locked[canonicalize_name(requirement.name)]
+            assert all(requirement.specifier.contains(version, prereleases=True) for version in pinned), (
+                requirement
+            )
 
 
 @pytest.mark.claim("supply.locked")
 def test_no_two_locks_hold_different_package_versions():
     tested = versions("dev.txt")
     for name in ("server.txt", "package.txt"):
-        assert not {one: held for one, held in versions(name).items() if not held <= tested[one]}
+        assert not {
+            package: pinned for package, pinned in versions(name).items() if not pinned <= tested[package]
+        }
 
 
 @pytest.mark.claim("supply.locked")
 def test_server_image_has_nothing_for_developers():
     developers = asked(PROJECT["dependency-groups"]["dev"], EXTRAS)
-    own = {canonicalize_name(one.name) for one in asked(OWN)}
-    # what we need ourselves may need one of these
-    tools = {canonicalize_name(one.name) for one in developers} - own - {"packaging"}
+    own = {canonicalize_name(requirement.name) for requirement in asked(OWN)}
+    # our own dependencies may need one of these
+    tools = {canonicalize_name(requirement.name) for requirement in developers} - own - {"packaging"}
     assert tools
     assert not tools & set(versions("server.txt"))
 
@@ -116,14 +122,16 @@ def test_server_image_installs_nothing_without_its_hash():
     assert len(installs) >= 3
     # the project's own package is built from the sources next to it, without other packages
     allowed = re.compile(r"--require-hashes|--no-(index|build-isolation)")
-    assert not [one for one in installs if not allowed.search(one)]
+    assert not [command for command in installs if not allowed.search(command)]
 
 
 @pytest.mark.claim("supply.locked")
 def test_every_npm_conformance_package_has_its_digest():
     packages = json.loads((ROOT / "tests/e2e/conformance/package-lock.json").read_text())["packages"]
     assert len(packages) > 50
-    assert not [name for name, one in packages.items() if name and "sha512-" not in one.get("integrity", "")]
+    assert not [
+        name for name, package in packages.items() if name and "sha512-" not in package.get("integrity", "")
+    ]
 
 
 def steps(workflow: Path):
@@ -136,7 +144,7 @@ def steps(workflow: Path):
 def test_actions_are_pinned_and_workflows_read_only(workflow):
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert used
-    assert not [one for one in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", one)]
+    assert not [action for action in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", action)]
     assert yaml.safe_load(workflow.read_text())["permissions"] == {"contents": "read"}
     out = [step for step in steps(workflow) if step.get("uses", "").startswith("actions/checkout@")]
     assert {step["with"].get("persist-credentials") for step in out} == {False}
@@ -146,9 +154,11 @@ def test_actions_are_pinned_and_workflows_read_only(workflow):
 def test_what_a_workflow_makes_is_a_target(workflow):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
-    said = [step["run"] for step in steps(workflow) if step.get("run", "").startswith("make ")]
-    named = {word for line in said for word in line.split()[1:] if re.fullmatch("[a-z-]+", word)}
-    named |= {one for job in jobs for one in job.get("strategy", {}).get("matrix", {}).get("target", ())}
+    commands = [step["run"] for step in steps(workflow) if step.get("run", "").startswith("make ")]
+    named = {word for line in commands for word in line.split()[1:] if re.fullmatch("[a-z-]+", word)}
+    named |= {
+        target for job in jobs for target in job.get("strategy", {}).get("matrix", {}).get("target", ())
+    }
     assert named
     assert named <= targets
 
@@ -157,7 +167,10 @@ def test_private_names_are_used_only_with_tested_versions():
     """Uvicorn's connections, sessions of the SDK, the client of keys: if one of them moves, this test fails before a
     server does.
     """
-    bounds = {one.name: one.specifier for one in map(Requirement, PROJECT["project"]["dependencies"])}
+    bounds = {
+        requirement.name: requirement.specifier
+        for requirement in map(Requirement, PROJECT["project"]["dependencies"])
+    }
     assert not bounds["mcp"].contains("3.0.0")
     assert not bounds["uvicorn"].contains("1.0.0")
     assert not bounds["pyjwt"].contains("2.14.0")  # which fails if the answer of an issuer is not keys

@@ -80,13 +80,13 @@ PARSED = {
 
 def names_of(tree: ast.Module) -> dict[str, str]:
     """The full names of what a module imports, by the names that it uses."""
-    found: dict[str, str] = {}
+    full_names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {one.asname: one.name for one in node.names if one.asname}
+            full_names |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom):
-            found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-    return found
+            full_names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return full_names
 
 
 def full_name(node: ast.expr, names: dict[str, str]) -> str:
@@ -114,13 +114,13 @@ def parsers(tree: ast.Module) -> Iterator[str]:
 
 @pytest.mark.claim("remote.answers-bounded")
 def test_only_named_functions_parse_without_a_bound():
-    found = {
+    parsing = {
         f"{name}:{function}"
         for name, path in ALL.items()
         if not name.startswith(INSIDE) and name != BOUNDED
         for function in parsers(tree_of(path))
     }
-    assert found == set(PARSED)
+    assert parsing == set(PARSED)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ class Case:
         return not self.oracle
 
     def given(self, output: str) -> dict[str, Any]:
-        given: dict[str, Any] = json.loads(json.dumps(dict(self.arguments)).replace(OUTPUT, output))
-        return given
+        arguments: dict[str, Any] = json.loads(json.dumps(dict(self.arguments)).replace(OUTPUT, output))
+        return arguments
 
 
 def _case(name: str, tool: str, oracle: str, suffix: str = "", **arguments: Any) -> Case:
@@ -129,8 +129,8 @@ class Answers:
 def lay(oracle: Oracle, workspace: Path) -> None:
     """The data of the cases, some of it broken."""
     make_data(oracle, workspace)
-    for name, broken, kept in (("dem.tif", "broken.tif", 200), ("zones.gpkg", "broken.gpkg", 5000)):
-        (workspace / broken).write_bytes((workspace / name).read_bytes()[:kept])
+    for name, broken, length in (("dem.tif", "broken.tif", 200), ("zones.gpkg", "broken.gpkg", 5000)):
+        (workspace / broken).write_bytes((workspace / name).read_bytes()[:length])
     source = '<SourceFilename relativeToVRT="1">rgb.tif</SourceFilename><SourceBand>1</SourceBand>'
     places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{_SIDE}" ySize="{_SIDE}"/>'
     band = f'<VRTRasterBand dataType="Byte" band="1"><SimpleSource>{source}{places}</SimpleSource></VRTRasterBand>'
@@ -141,12 +141,12 @@ def lay(oracle: Oracle, workspace: Path) -> None:
 
 def answers(oracle: Oracle, workspace: Path) -> Answers:
     """Answers of a plain GDAL, for each case once."""
-    made, said = oracle.folder("expected"), {}
+    folder, expected = oracle.folder("expected"), {}
     for number, case in enumerate(GOOD):
-        out = made / f"{number}{case.suffix}"
+        out = folder / f"{number}{case.suffix}"
         text = oracle.must(*case.oracle.format(**{"in": workspace, "out": out}).split())
-        said[case.name] = content(out) if case.suffix else _parsed(text)
-    return Answers(said)
+        expected[case.name] = content(out) if case.suffix else _parsed(text)
+    return Answers(expected)
 
 
 def _parsed(text: str) -> Any:
@@ -163,8 +163,8 @@ def _digest(path: Path) -> str:
 
 
 def _features(path: Path) -> Any:
-    made = json.loads(path.read_text(encoding="utf-8"))
-    return {name: made[name] for name in made if name != "name"}
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return {name: document[name] for name in document if name != "name"}
 
 
 def _rows(path: Path) -> Any:

@@ -84,14 +84,16 @@ class Lane:
             return Noted(case.name, "broken", wrong=repr(error)[:300])
 
     def _judged(self, case: Case, result: t.CallToolResult, output: str) -> Noted:
-        said: Mapping[str, Any] = result.structured_content or {}
+        content: Mapping[str, Any] = result.structured_content or {}
         if result.is_error:
-            code = said.get("error", {}).get("code", "no code")
-            return Noted(case.name, code, wrong="" if code in case.codes else f"it ended with {said}"[:400])
-        pool = said.get("receipt", {}).get("pool", "")
+            code = content.get("error", {}).get("code", "no code")
+            return Noted(
+                case.name, code, wrong="" if code in case.codes else f"it ended with {content}"[:400]
+            )
+        pool = content.get("receipt", {}).get("pool", "")
         if case.fails:
-            return Noted(case.name, "OK", pool, f"it succeeded: {said}"[:400])
-        return Noted(case.name, "OK", pool, self.answers.wrong(case, said, self.place.path(output)))
+            return Noted(case.name, "OK", pool, f"it succeeded: {content}"[:400])
+        return Noted(case.name, "OK", pool, self.answers.wrong(case, content, self.place.path(output)))
 
 
 LANES = 2  # simultaneous calls of each client
@@ -139,14 +141,14 @@ class Found:
 
     def report(self) -> str:
         """The numbers, as text."""
-        held = ", ".join(
+        measurements = ", ".join(
             f"{name} {getattr(self.start, name):g} -> {getattr(self.end, name):g}"
             for name in ("memory", *COUNTED)
         )
         step = max(1, len(self.servers.curve) // 12)
         lines = (
             f"{len(self.calls)} calls by {self.plan.clients} clients: {dict(self.outcomes.most_common())}",
-            f"all servers hold: {held}",
+            f"all servers hold: {measurements}",
             f"memory over time: {' '.join(f'{size:.0f}' for size in self.servers.curve[::step])} MB",
             f"faults: {len(self.faults)}",
         )
@@ -171,14 +173,14 @@ def soak(oracle: Oracle, client: docker.DockerClient, folder: Path, plan: Plan) 
         with servers.watched():
             _together(lanes, _dealt(deal), plan.seconds)
         end = servers.settled(_allowed(start, plan), SETTLE_SECONDS)
-    found = Found(plan, calls, servers, start, end)
-    found.faults = [
+    result = Found(plan, calls, servers, start, end)
+    result.faults = [
         *(f"{call.case}: {call.wrong}" for call in calls if call.wrong),
-        *_held_more(found),
+        *_held_more(result),
         *traces.left_behind(place, client, owners),
         *traces.records(place),
     ]
-    return found
+    return result
 
 
 @contextmanager
@@ -202,8 +204,8 @@ def _together(lanes: Sequence[Lane], cards: Sequence[Case], seconds: float) -> N
     """Distributes these cases among the clients, then runs random ones until so many seconds have passed."""
     end = time.monotonic() + seconds
     with ThreadPoolExecutor(len(lanes)) as threads:
-        begun = [threads.submit(lane.run, cards[n :: len(lanes)], end) for n, lane in enumerate(lanes)]
-        for future in begun:
+        futures = [threads.submit(lane.run, cards[n :: len(lanes)], end) for n, lane in enumerate(lanes)]
+        for future in futures:
             future.result()
 
 
@@ -220,13 +222,13 @@ def _allowed(start: Held, plan: Plan) -> Held:
     return replace(start, descriptors=start.descriptors + KEPT_CONNECTIONS * plan.clients)
 
 
-def _held_more(found: Found) -> Iterator[str]:
-    most = _allowed(found.start, found.plan)
+def _held_more(result: Found) -> Iterator[str]:
+    most = _allowed(result.start, result.plan)
     for name in COUNTED:
-        before, after = getattr(found.start, name), getattr(found.end, name)
+        before, after = getattr(result.start, name), getattr(result.end, name)
         if after > getattr(most, name):
             yield f"{name}: {before} after the first calls, {after} at the end"
-    if (growth := traces.steady_growth(found.servers.curve)) > GROWTH:
+    if (growth := traces.steady_growth(result.servers.curve)) > GROWTH:
         yield f"the servers' memory grew steadily, by {growth:.1f} MB in the second half"
 
 

@@ -18,9 +18,9 @@ SHORT = Plan(seconds=0, warm_up=0, clients=2)  # every case once
 
 @pytest.fixture(scope="module")
 def found(oracle: Oracle, client: docker.DockerClient, grounds: Path) -> Found:
-    made = soak(oracle, client, grounds / "soak", SHORT)
-    print(made.report())
-    return made
+    result = soak(oracle, client, grounds / "soak", SHORT)
+    print(result.report())
+    return result
 
 
 def test_nothing_is_wrong_and_nothing_is_left(found: Found) -> None:

@@ -58,14 +58,14 @@ class Servers:
         ours = self.processes()
         return Held(
             memory=self.memory(),
-            descriptors=sum(len(list((one / "fd").iterdir())) for one in ours),
-            threads=sum(len(list((one / "task").iterdir())) for one in ours),
+            descriptors=sum(len(list((process / "fd").iterdir())) for process in ours),
+            threads=sum(len(list((process / "task").iterdir())) for process in ours),
             containers=len(self.containers()),
             staging=len(self.place.staged),
         )
 
     def memory(self) -> float:
-        pages = [int((one / "statm").read_text().split()[1]) for one in self.processes()]
+        pages = [int((process / "statm").read_text().split()[1]) for process in self.processes()]
         return sum(pages) * _PAGE / 1e6
 
     @contextmanager
@@ -128,12 +128,12 @@ def left_behind(place: Place, client: docker.DockerClient, owners: set[str]) -> 
 
 def records(place: Place) -> Iterator[str]:
     """Faults of the audit log."""
-    found = verify(place.state / "audit.jsonl")
-    if not (found.ok and found.head_matches):
-        yield f"the hash chain: {found.reason or 'the head is not the end'}"
-    begun = {one["call"] for one in place.audited if one["type"] == "call.started"}
-    ended = [one["call"] for one in place.audited if one["type"] == "call.finished"]
-    if begun - set(ended):
-        yield f"calls that began and never ended: {sorted(begun - set(ended))}"
+    verification = verify(place.state / "audit.jsonl")
+    if not (verification.ok and verification.head_matches):
+        yield f"the hash chain: {verification.reason or 'the head is not the end'}"
+    started = {event["call"] for event in place.audited if event["type"] == "call.started"}
+    ended = [event["call"] for event in place.audited if event["type"] == "call.finished"]
+    if started - set(ended):
+        yield f"calls that began and never ended: {sorted(started - set(ended))}"
     if len(ended) > len(set(ended)):
         yield "a call ended twice"

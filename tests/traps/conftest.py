@@ -17,19 +17,19 @@ __all__ = ["grounds"]
 
 @pytest.fixture(scope="session")
 def place(grounds: Path, oracle: Oracle) -> Place:
-    made = Place.made(grounds / "traps")
+    traps_place = Place.made(grounds / "traps")
     folder = oracle.folder("traps")
     oracle.python(MAKE + explained.MAKE + losses.MAKE, str(folder))
     for path in folder.iterdir():
-        made.path(path.name).write_bytes(path.read_bytes())
+        traps_place.path(path.name).write_bytes(path.read_bytes())
     for name, text in TEXTS.items():
-        made.path(name).write_text(text)
-    made.path("latin.csv").write_bytes(TEXTS["utf8.csv"].encode("latin-1"))
-    return made
+        traps_place.path(name).write_text(text)
+    traps_place.path("latin.csv").write_bytes(TEXTS["utf8.csv"].encode("latin-1"))
+    return traps_place
 
 
 @pytest.fixture(scope="session")
 def talk(place: Place) -> Iterator[Talk]:
     options = ("--approval", "never", "--no-preview")
-    with inside(place.command(*options), env={"GDAL_MCP_POOL_MAX": "4"}) as made:
-        yield made
+    with inside(place.command(*options), env={"GDAL_MCP_POOL_MAX": "4"}) as client:
+        yield client

@@ -146,6 +146,11 @@ layer("one_nad27", ["POINT (-100 40)"], "EPSG:4267")
 layer("israel", ["POINT (190000 610000)", "POINT (190500 610500)"], "EPSG:2039")
 layer("squares_two", ["POLYGON ((9 45.11,9 45.14,9.02 45.14,9.02 45.11,9 45.11))"])
 layer("measured", ["POINT M (9 45 1)", "POINT M (9.1 45.1 2)"])
+layer("many_points", [f"POINT({12 + number % 100 / 1000} {41 + number // 100 / 1000})" for number in range(20_001)])
+corners = [(x, y) for x in range(500000, 500460, 10) for y in range(5000000, 5000440, 10)]
+cells = [f"POLYGON(({x} {y},{x + 9} {y},{x + 9} {y + 9},{x} {y + 9},{x} {y}))" for x, y in corners]
+layer("many_squares", cells[:2001], "EPSG:32632")
+layer("some_squares", cells[:99], "EPSG:32632")
 for name in ("squares_utm", "squares_utm_too"):
     layer(name, ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))"], "EPSG:32632")
 layer("points", ["POINT (9 45)", "POINT (9.1 45.1)"])

@@ -12,7 +12,7 @@ from tests.e2e.mcp.talk import Talk
 from tests.traps import explained, losses
 from tests.traps.table import TABLE
 
-TWINS = 3  # the quick test tries twins of one in so many codes: with all twins it would take twice as long
+TWINS = 3  # the quick test tries a twin of every third code: with all twins it would take twice as long
 
 
 @dataclass(frozen=True)

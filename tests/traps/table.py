@@ -473,6 +473,16 @@ fields_lost
     vector convert input=towns.geojson output=bare.geojson output-layer=bare append=true
     vector convert input=towns.geojson output=more.geojson output-layer=more append=true
 
+# checks for which the data is too large
+checks_skipped
+    info path=many_points.gpkg
+    info path=rome_points.gpkg
+    vector convert input=some_squares.gpkg output=OUT.fgb
+checks_skipped
+    vector reproject input=many_squares.gpkg output=OUT.gpkg output-crs=EPSG:3035
+    vector reproject input=some_squares.gpkg output=OUT.gpkg output-crs=EPSG:3035
+    vector reproject input=some_squares.gpkg output=OUT.fgb output-crs=EPSG:4326
+
 # joins that multiply, lose or find nothing
 rows_multiplied
     query inputs=["areas.geojson","twice.csv"] sql=SELECT a.code, a.size, t.v FROM areas a JOIN twice t ON a.code = t.code

@@ -28,9 +28,12 @@ COPIES = iter(range(1_000_000))
 
 def rows_of(path: Path) -> list[Any]:
     """Properties and coordinates, in an order that does not depend on the file."""
-    found = json.loads(path.read_text())["features"]
-    kept = ([sorted(one["properties"].items()), one["geometry"]["coordinates"]] for one in found)
-    return sorted(kept, key=json.dumps)
+    feature_list = json.loads(path.read_text())["features"]
+    rows = (
+        [sorted(feature["properties"].items()), feature["geometry"]["coordinates"]]
+        for feature in feature_list
+    )
+    return sorted(rows, key=json.dumps)
 
 
 def rings(path: Path) -> Iterator[tuple[bool, list[list[float]]]]:
@@ -57,16 +60,16 @@ def test_format_round_trip_changes_nothing_it_can_hold(ending, rows, talk, place
     name = f"back{next(COPIES)}"
     placed = [(point(number / 8, -number / 16), row) for number, row in enumerate(rows)]
     place.path(f"{name}.geojson").write_text(features(placed))
-    seen, before = [], f"{name}.geojson"
+    read_back, before = [], f"{name}.geojson"
     for turn in (1, 2):
         there, back = f"{name}_{turn}.{ending}", f"{name}_{turn}_back.geojson"
         done = talk.done("convert", input=before, output=there, **options(ending))
         assert codes(done) <= {"identical_to_input"}
         talk.done("convert", input=there, output=back)
-        seen.append(rows_of(place.path(back)))
+        read_back.append(rows_of(place.path(back)))
         before = back
-    assert seen[0] == rows_of(place.path(f"{name}.geojson"))
-    assert seen[1] == seen[0]
+    assert read_back[0] == rows_of(place.path(f"{name}.geojson"))
+    assert read_back[1] == read_back[0]
 
 
 def options(ending: str) -> dict[str, Any]:
@@ -91,20 +94,20 @@ def fields(place: Place) -> Path:
 
 
 def test_areas_are_kept(talk: Talk, place: Place, fields: Path) -> None:
-    whole = area(fields)
-    assert whole == 90_000
+    total = area(fields)
+    assert total == 90_000
     merged = run(talk, place, "vector dissolve", "merged.geojson", input="fields.geojson")
     valid = run(talk, place, "vector make-valid", "valid.geojson", input="fields.geojson")
     grouped = run(talk, place, "vector combine", "grouped.geojson", input="fields.geojson", group_by=["id"])
     for path in (merged, valid, grouped):
-        assert math.isclose(area(path), whole, rel_tol=1e-12), path
+        assert math.isclose(area(path), total, rel_tol=1e-12), path
     parts = {"input": "fields.geojson", "method": "over.geojson"}
-    cut = [
+    areas = [
         area(run(talk, place, "vector layer-algebra", f"{name}.geojson", operation=name, **parts))
         for name in ("clip", "erase")
     ]
-    assert math.isclose(sum(cut), whole, rel_tol=1e-12)
-    assert math.isclose(cut[0], 130 * 130, rel_tol=1e-12)
+    assert math.isclose(sum(areas), total, rel_tol=1e-12)
+    assert math.isclose(areas[0], 130 * 130, rel_tol=1e-12)
 
 
 def test_features_are_kept(talk: Talk, place: Place, fields: Path) -> None:

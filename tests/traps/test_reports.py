@@ -21,18 +21,18 @@ MOST_GENERAL = 4  # refusals whose only advice is to read GDAL's messages
 @pytest.fixture(scope="module", autouse=True)
 def advice(talk: Talk) -> Iterator[list[str]]:
     """The suggestions of all refusals in this module."""
-    told: list[str] = []
+    suggestions: list[str] = []
     failed = Talk.failed
 
     def listened(self: Talk, tool: str, /, **arguments: Any) -> dict[str, Any]:
         error = failed(self, tool, **arguments)
-        told.append(error["suggestion"])
+        suggestions.append(error["suggestion"])
         return error
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Talk, "failed", listened)
-        yield told
-    assert told.count(GENERAL_ADVICE.format("GDAL")) <= MOST_GENERAL, told
+        yield suggestions
+    assert suggestions.count(GENERAL_ADVICE.format("GDAL")) <= MOST_GENERAL, suggestions
 
 
 def features(told: dict[str, Any]) -> int:
@@ -45,16 +45,16 @@ def test_rows_of_a_wal_file_are_read(talk: Talk) -> None:
     sql = "SELECT count(*) AS n, max(id) AS m FROM ten"
     done = talk.done("query", inputs=["pending.gpkg"], sql=sql)
     assert done["untrusted"]["report"]["rows"] == [{"n": 15, "m": 104}]
-    made = talk.done("vector_convert", input="pending.gpkg", output="of_pending.fgb")
-    assert made["outputs"][0]["description"]["layers"][0]["features"] == 15
+    converted = talk.done("vector_convert", input="pending.gpkg", output="of_pending.fgb")
+    assert converted["outputs"][0]["description"]["layers"][0]["features"] == 15
 
 
 def test_unchanged_wal_database_is_read(talk: Talk) -> None:
     sql = "SELECT count(*) AS n, max(id) AS m FROM ten"
     done = talk.done("query", inputs=["wal_mode.gpkg"], sql=sql)
     assert done["untrusted"]["report"]["rows"] == [{"n": 15, "m": 104}]
-    told = talk.done("vector_info", input="wal_mode.gpkg")
-    assert (features(told), codes(told)) == (15, set())
+    answer = talk.done("vector_info", input="wal_mode.gpkg")
+    assert (features(answer), codes(answer)) == (15, set())
 
 
 def test_a_change_that_was_not_finished_is_refused(talk: Talk, place: Place) -> None:
@@ -67,16 +67,16 @@ def test_a_change_that_was_not_finished_is_refused(talk: Talk, place: Place) -> 
 def test_features_are_counted_despite_a_stale_count(talk: Talk) -> None:
     done = talk.done("query", inputs=["stale_count.gpkg"], sql="SELECT count(*) AS n FROM ten")
     assert done["untrusted"]["report"]["rows"] == [{"n": 10}]
-    told = talk.done("vector_info", input="stale_count.gpkg")
-    [row] = [row for row in rows_of(told) if row["code"] == "stored_count_stale"]
+    answer = talk.done("vector_info", input="stale_count.gpkg")
+    [row] = [row for row in rows_of(answer) if row["code"] == "stored_count_stale"]
     assert (row["count"], row["of"]) == (10, 99)
-    made = talk.done("vector_convert", input="stale_count.gpkg", output="of_stale.fgb")
-    assert "features_lost" not in codes(made)
+    converted = talk.done("vector_convert", input="stale_count.gpkg", output="of_stale.fgb")
+    assert "features_lost" not in codes(converted)
 
 
 def test_box_west_of_zero_covers_a_360_raster(talk: Talk) -> None:
-    given = {"input": ["globe_degrees_360.tif"], "output": "west.tif", "bbox": [-10, -10, 10, 10]}
-    refused = talk.failed("gdal_write", algorithm="raster clip", arguments=given)
+    arguments = {"input": ["globe_degrees_360.tif"], "output": "west.tif", "bbox": [-10, -10, 10, 10]}
+    refused = talk.failed("gdal_write", algorithm="raster clip", arguments=arguments)
     suggested_call = refused["check"]["suggested_call"]
     done = talk.done(suggested_call["tool"], **suggested_call["arguments"])
     facts = done["outputs"][0]["description"]
@@ -95,25 +95,25 @@ def test_an_outline_about_longitude_180_has_two_parts(talk: Talk, place: Place) 
 
 
 def test_statistics_have_all_of_their_digits(talk: Talk) -> None:
-    for asked, least, most in (("stats", "minimum", "maximum"), ("min-max", "computedMin", "computedMax")):
-        given = {"input": "tiny_values.tif", asked: True}
-        band = talk.done("gdal_read", algorithm="raster info", arguments=given)["bands"][0]
+    for option, least, most in (("stats", "minimum", "maximum"), ("min-max", "computedMin", "computedMax")):
+        arguments = {"input": "tiny_values.tif", option: True}
+        band = talk.done("gdal_read", algorithm="raster info", arguments=arguments)["bands"][0]
         assert math.isclose(band[least], 0.00001)
         assert math.isclose(band[most], 1199 * 0.000123 + 0.00001)
 
 
 def test_unit_other_than_metre_or_degree_is_reported(talk: Talk) -> None:
-    told = talk.done("vector_info", input="feet_square.gpkg")
-    system = told["layers"][0]["geometryFields"][0]["coordinateSystem"]
+    answer = talk.done("vector_info", input="feet_square.gpkg")
+    system = answer["layers"][0]["geometryFields"][0]["coordinateSystem"]
     assert math.isclose(system["unit_metres"], 1200 / 3937)
     plain = talk.done("info", path="low.tif")["coordinateSystem"]
     assert plain.keys() == {"code", "kind"}
 
 
 def test_position_from_the_raster_itself_can_be_chosen(talk: Talk) -> None:
-    asked = {"input": "positions_differ.tif", "open-option": ["GEOREF_SOURCES=INTERNAL"]}
+    arguments = {"input": "positions_differ.tif", "open-option": ["GEOREF_SOURCES=INTERNAL"]}
     assert talk.done("info", path="positions_differ.tif")["extent"][0] == 700000
-    assert talk.done("gdal_read", algorithm="raster info", arguments=asked)["extent"][0] == 500000
+    assert talk.done("gdal_read", algorithm="raster info", arguments=arguments)["extent"][0] == 500000
 
 
 def test_archive_files_have_usable_paths(talk: Talk, place: Place) -> None:
@@ -126,35 +126,35 @@ def test_archive_files_have_usable_paths(talk: Talk, place: Place) -> None:
 
 @pytest.mark.parametrize("ending", ["geoparquet", "parquet", "pq"])
 def test_usual_endings_choose_their_format(talk: Talk, ending: str) -> None:
-    for tool, given in (
+    for tool, arguments in (
         ("vector_convert", {"input": "ten.gpkg"}),
         ("convert", {"input": "ten.gpkg"}),
         ("query_to_file", {"inputs": ["ten.gpkg"], "sql": "SELECT * FROM ten"}),
     ):
-        done = talk.done(tool, **given, output=f"{tool}.{ending}", overwrite=True)
+        done = talk.done(tool, **arguments, output=f"{tool}.{ending}", overwrite=True)
         assert done["outputs"][0]["description"]["driver"] == "Parquet"
 
 
 def test_json_of_a_query_is_written_as_json(talk: Talk, place: Place) -> None:
-    asked = {"inputs": ["ten.gpkg"], "sql": "SELECT json_array(id, 1) AS a FROM ten LIMIT 1"}
-    talk.done("query_to_file", **asked, output="nested.json")
+    query = {"inputs": ["ten.gpkg"], "sql": "SELECT json_array(id, 1) AS a FROM ten LIMIT 1"}
+    talk.done("query_to_file", **query, output="nested.json")
     assert json.loads(place.path("nested.json").read_text()) == [{"a": [0, 1]}]
-    asked["sql"] = "SELECT json_object('n', count(*), 'ids', json_group_array(id)) AS o FROM ten"
-    talk.done("query_to_file", **asked, output="object.json", output_format="object")
+    query["sql"] = "SELECT json_object('n', count(*), 'ids', json_group_array(id)) AS o FROM ten"
+    talk.done("query_to_file", **query, output="object.json", output_format="object")
     assert json.loads(place.path("object.json").read_text()) == {"n": 10, "ids": list(range(10))}
-    talk.done("query_to_file", **asked, output="named.txt", output_format="jsonl")
+    talk.done("query_to_file", **query, output="named.txt", output_format="jsonl")
     assert len(place.path("named.txt").read_text().splitlines()) == 1
 
 
 def test_text_that_looks_like_json_stays_text(talk: Talk, place: Place) -> None:
-    asked = {"inputs": ["ten.gpkg"], "sql": "SELECT '[1, 2]' AS a FROM ten LIMIT 1"}
-    talk.done("query_to_file", **asked, output="plain.json")
+    query = {"inputs": ["ten.gpkg"], "sql": "SELECT '[1, 2]' AS a FROM ten LIMIT 1"}
+    talk.done("query_to_file", **query, output="plain.json")
     assert json.loads(place.path("plain.json").read_text()) == [{"a": "[1, 2]"}]
 
 
 def test_hidden_values_stay_hidden_in_the_suggested_call(talk: Talk, place: Place, oracle: Oracle) -> None:
-    given = {"input": "masked_photo.tif", "output": "still_masked.tif", "dst_crs": "EPSG:32632"}
-    done = talk.done("reproject", **given)
+    arguments = {"input": "masked_photo.tif", "output": "still_masked.tif", "dst_crs": "EPSG:32632"}
+    done = talk.done("reproject", **arguments)
     [row] = [row for row in rows_of(done) if row["code"] == "mask_lost"]
     talk.done(row["suggested_call"]["tool"], **row["suggested_call"]["arguments"])
     band = oracle.raster(place.path("still_masked.tif"))["bands"]
@@ -170,15 +170,15 @@ def test_a_shapefile_without_its_index_is_read(talk: Talk, place: Place) -> None
     talk.done("convert", input="ten.gpkg", output="indexed.shp")
     for ending in ("shp", "dbf", "prj"):
         place.path(f"bare.{ending}").write_bytes(place.path(f"indexed.{ending}").read_bytes())
-    told = talk.done("vector_info", input="bare.shp")
-    assert (features(told), codes(told)) == (10, {"index_restored"})
+    answer = talk.done("vector_info", input="bare.shp")
+    assert (features(answer), codes(answer)) == (10, {"index_restored"})
     rows = talk.done("query", inputs=["bare.shp"], sql="SELECT max(id) AS m FROM bare")
     assert rows["untrusted"]["report"]["rows"] == [{"m": 9}]
-    made = talk.done("vector_convert", input="bare.shp", output="of_bare.gpkg")
-    assert made["outputs"][0]["description"]["layers"][0]["features"] == 10
+    converted = talk.done("vector_convert", input="bare.shp", output="of_bare.gpkg")
+    assert converted["outputs"][0]["description"]["layers"][0]["features"] == 10
     assert not place.path("bare.shx").exists()
-    told = talk.failed("vector_info", input="bare.shp", where="nothing = 1")
-    assert "/tmp/" not in json.dumps(told["untrusted"])
+    answer = talk.failed("vector_info", input="bare.shp", where="nothing = 1")
+    assert "/tmp/" not in json.dumps(answer["untrusted"])
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_a_shapefile_without_its_index_is_read(talk: Talk, place: Place) -> None
     ],
 )
 def test_an_archive_is_listed(talk: Talk, name: str, member: str) -> None:
-    asked = {"filename": name, "recursive": True}
-    told = talk.done("gdal_read", algorithm="vsi list", arguments=asked)
-    assert member in json.dumps(told["untrusted"])
+    arguments = {"filename": name, "recursive": True}
+    listing = talk.done("gdal_read", algorithm="vsi list", arguments=arguments)
+    assert member in json.dumps(listing["untrusted"])
 
 
 def test_compressed_file_is_readable_by_the_suggested_path(talk: Talk, place: Place) -> None:
@@ -232,7 +232,7 @@ def test_parquet_types_are_those_of_arrow(talk: Talk) -> None:
     talk.done("vector_convert", input="times.geojson", output="times.parquet")
     [layer] = talk.done("info", path="times.parquet")["layers"]
     assert len(layer["arrowTypes"]) == len(layer["fields"])
-    assert any(one.startswith("timestamp[ms") for one in layer["arrowTypes"])
+    assert any(arrow_type.startswith("timestamp[ms") for arrow_type in layer["arrowTypes"])
 
 
 def found(talk: Talk, **asked: Any) -> list[dict[str, Any]]:
@@ -241,7 +241,7 @@ def found(talk: Talk, **asked: Any) -> list[dict[str, Any]]:
 
 
 def codes_found(talk: Talk, **asked: Any) -> list[str]:
-    return [one["code"] for one in found(talk, **asked)]
+    return [match["code"] for match in found(talk, **asked)]
 
 
 def test_crss_are_found_by_what_analysts_ask(talk: Talk) -> None:
@@ -274,8 +274,8 @@ def test_crss_are_found_by_what_analysts_ask(talk: Talk) -> None:
 def test_texts_are_compared_alike_in_every_format(talk: Talk, condition: str, count: int) -> None:
     talk.done("vector_convert", input="codes.geojson", output="codes.gpkg", overwrite=True)
     for name in ("codes.geojson", "codes.gpkg"):
-        asked = {"inputs": [name], "sql": f"SELECT count(*) AS n FROM codes WHERE {condition}"}
-        done = talk.done("query", **asked)
+        query = {"inputs": [name], "sql": f"SELECT count(*) AS n FROM codes WHERE {condition}"}
+        done = talk.done("query", **query)
         assert done["untrusted"]["report"]["rows"] == [{"n": count}]
 
 
@@ -304,29 +304,35 @@ def test_refusal_by_gdal_names_a_helpful_argument(
 
 
 def test_formula_with_unrepresentable_nodata_is_refused_with_advice(talk: Talk) -> None:
-    given = {"input": ["A=elevation_holes.tif"], "calc": ["A > 500 ? 1 : 0"], "output": "high.tif"}
-    given |= {"output-data-type": "UInt8"}
-    assert "nodata" in talk.failed("gdal_write", algorithm="raster calc", arguments=given)["suggestion"]
-    given |= {"nodata": 255, "propagate-nodata": True}
-    done = talk.done("gdal_write", algorithm="raster calc", arguments=given)
+    arguments = {"input": ["A=elevation_holes.tif"], "calc": ["A > 500 ? 1 : 0"], "output": "high.tif"}
+    arguments |= {"output-data-type": "UInt8"}
+    assert "nodata" in talk.failed("gdal_write", algorithm="raster calc", arguments=arguments)["suggestion"]
+    arguments |= {"nodata": 255, "propagate-nodata": True}
+    done = talk.done("gdal_write", algorithm="raster calc", arguments=arguments)
     assert done["outputs"][0]["description"]["bands"][0]["nodata"] == 255
 
 
 def test_a_local_grid_is_not_reprojected(talk: Talk, place: Place) -> None:
-    given = {"input": "local_grid.gpkg", "output": "located.gpkg", "output-crs": "EPSG:4326"}
-    assert "input-crs" in talk.failed("vector_reproject", **given)["suggestion"]
+    arguments = {"input": "local_grid.gpkg", "output": "located.gpkg", "output-crs": "EPSG:4326"}
+    assert "input-crs" in talk.failed("vector_reproject", **arguments)["suggestion"]
     assert not place.path("located.gpkg").exists()
-    talk.done("vector_reproject", **given, **{"input-crs": "EPSG:25832"})
+    talk.done("vector_reproject", **arguments, **{"input-crs": "EPSG:25832"})
 
 
 def test_netcdf_time_series_is_described_and_converted(talk: Talk) -> None:
-    told = talk.done("info", path="series.nc")
-    assert "heat" in json.dumps(told["untrusted"])
+    answer = talk.done("info", path="series.nc")
+    assert "heat" in json.dumps(answer["untrusted"])
     done = talk.done("convert", input="NETCDF:series.nc:heat", output="heat.tif")
     assert [band["max"] for band in done["outputs"][0]["description"]["bands"]] == [19, 39, 59]
 
 
 def test_numbers_only_in_nodata_pixels_are_not_clamped(talk: Talk) -> None:
-    given = {"input": ["A=counts_now.tif", "B=counts_before.tif"], "calc": ["A-B"], "output": "change.tif"}
-    done = talk.done("gdal_write", algorithm="raster calc", arguments={**given, "output-data-type": "Int32"})
+    arguments = {
+        "input": ["A=counts_now.tif", "B=counts_before.tif"],
+        "calc": ["A-B"],
+        "output": "change.tif",
+    }
+    done = talk.done(
+        "gdal_write", algorithm="raster calc", arguments={**arguments, "output-data-type": "Int32"}
+    )
     assert "values_clamped" not in codes(done)

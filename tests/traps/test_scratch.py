@@ -47,14 +47,26 @@ def little_scratch(grounds: Path, oracle: Oracle) -> Iterator[tuple[Talk, Place]
 
 
 def converted(source: str, output: str, *options: str) -> dict[str, object]:
-    given = {"input": [source], "output": output, "output-format": "COG", "creation-option": list(options)}
-    return {"algorithm": "raster convert", "arguments": given}
+    arguments = {
+        "input": [source],
+        "output": output,
+        "output-format": "COG",
+        "creation-option": list(options),
+    }
+    return {"algorithm": "raster convert", "arguments": arguments}
 
 
 def test_a_cog_is_reprojected_into_with_little_scratch(little_scratch: tuple[Talk, Place]) -> None:
     talk, place = little_scratch
-    given = {"input": ["scene.tif"], "output": "cog.tif", "output-crs": "EPSG:32633", "output-format": "COG"}
-    done = talk.done("gdal_write", algorithm="raster reproject", arguments={**given, "output-nodata": "0"})
+    arguments = {
+        "input": ["scene.tif"],
+        "output": "cog.tif",
+        "output-crs": "EPSG:32633",
+        "output-format": "COG",
+    }
+    done = talk.done(
+        "gdal_write", algorithm="raster reproject", arguments={**arguments, "output-nodata": "0"}
+    )
     assert done["outputs"][0]["description"]["overviews"] > 0
     assert sorted(path.name for path in place.workspace.glob("*cog*")) == ["cog.tif"]
     assert place.staged == []
@@ -63,8 +75,8 @@ def test_a_cog_is_reprojected_into_with_little_scratch(little_scratch: tuple[Tal
 def test_a_table_is_sorted_with_little_scratch(little_scratch: tuple[Talk, Place]) -> None:
     talk, place = little_scratch
     talk.done("convert", input="rows.csv", output="rows.gpkg")
-    given = {"input": ["rows.gpkg"], "output": "sorted.csv", "sql": SQL}
-    talk.done("gdal_write", algorithm="vector sql", arguments=given)
+    arguments = {"input": ["rows.gpkg"], "output": "sorted.csv", "sql": SQL}
+    talk.done("gdal_write", algorithm="vector sql", arguments=arguments)
     rows = [line.partition(",")[0] for line in place.path("sorted.csv").read_text().splitlines()[1:]]
     assert len(rows) == 60_000
     assert rows == sorted(rows)
@@ -72,7 +84,7 @@ def test_a_table_is_sorted_with_little_scratch(little_scratch: tuple[Talk, Place
 
 
 def checks(answer: dict[str, Any]) -> dict[str, str]:
-    return {one["code"]: one.get("verdict", "") for one in answer.get("checks", ())}
+    return {check["code"]: check.get("verdict", "") for check in answer.get("checks", ())}
 
 
 def test_disk_space_is_judged_before_the_output(grounds: Path, little_scratch: tuple[Talk, Place]) -> None:
@@ -83,9 +95,9 @@ def test_disk_space_is_judged_before_the_output(grounds: Path, little_scratch: t
         assert not talk.done("validate_call", tool="gdal_write", arguments=plain)["valid"]
         assert talk.failed("gdal_write", **plain)["code"] == "DISK_LIMIT"
         for source in ("flat.tif", "scene.tif"):
-            said = talk.done("validate_call", tool="gdal_write", arguments=converted(source, "b.tif"))
-            assert said["valid"]
-            assert checks(said)["space_unknown"] == "unknown"
+            validation = talk.done("validate_call", tool="gdal_write", arguments=converted(source, "b.tif"))
+            assert validation["valid"]
+            assert checks(validation)["space_unknown"] == "unknown"
         talk.done("gdal_write", **converted("flat.tif", "flat_cog.tif"))
         assert talk.failed("gdal_write", **converted("scene.tif", "scene_cog.tif"))["code"] == "DISK_LIMIT"
     assert place.path("flat_cog.tif").exists()
@@ -95,5 +107,5 @@ def test_disk_space_is_judged_before_the_output(grounds: Path, little_scratch: t
 
 def test_nothing_is_unknown_where_the_space_is_enough(little_scratch: tuple[Talk, Place]) -> None:
     talk, _ = little_scratch
-    said = talk.done("validate_call", tool="gdal_write", arguments=converted("scene.tif", "c.tif"))
-    assert "space_unknown" not in checks(said)
+    validation = talk.done("validate_call", tool="gdal_write", arguments=converted("scene.tif", "c.tif"))
+    assert "space_unknown" not in checks(validation)

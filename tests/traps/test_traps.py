@@ -19,7 +19,7 @@ def test_each_code_has_reported_trap_and_silent_twins(talk: Talk, subtests: pyte
 
 @pytest.mark.nightly
 def test_every_other_trap_is_reported_and_no_twin(talk: Talk, subtests: pytest.Subtests) -> None:
-    spring(talk, [one for one in CASES if one not in QUICK], subtests)
+    spring(talk, [case for case in CASES if case not in QUICK], subtests)
 
 
 def test_ballpark_transformation_runs_when_explicitly_allowed(talk: Talk) -> None:
@@ -47,14 +47,14 @@ def test_crs_change_states_operation_and_accuracy(talk: Talk) -> None:
     for number, (source, target, accuracy, code) in enumerate(USED):
         is_raster = source.endswith(".tif")
         tool, name = ("reproject", "dst_crs") if is_raster else ("vector_reproject", "output-crs")
-        given = {"input": source, name: target, "output": f"used{number}.{source.rpartition('.')[2]}"}
-        planned = talk.done("validate_call", tool=tool, arguments=given)
-        done = talk.done(tool, **given)
-        told = done["transformation"]
-        assert told == planned["transformation"]
-        assert (told["to"], told["ballpark"]) == (target, False)
-        assert code in told["operation"]
-        assert accuracy is None or told["accuracy"] == accuracy
+        arguments = {"input": source, name: target, "output": f"used{number}.{source.rpartition('.')[2]}"}
+        planned = talk.done("validate_call", tool=tool, arguments=arguments)
+        done = talk.done(tool, **arguments)
+        transformation = done["transformation"]
+        assert transformation == planned["transformation"]
+        assert (transformation["to"], transformation["ballpark"]) == (target, False)
+        assert code in transformation["operation"]
+        assert accuracy is None or transformation["accuracy"] == accuracy
         assert len(done["untrusted"]["transformation"]) == 1
     assert "transformation" not in talk.done("convert", input="low.tif", output="plain.tif")
 

@@ -22,7 +22,7 @@ CASES = (
 
 @pytest.mark.parametrize(("name", "sql", "units"), CASES)
 def test_a_measured_column_has_its_unit(talk: Talk, name: str, sql: str, units: list[str] | None) -> None:
-    found = talk.done("query", inputs=[f"{name}.gpkg"], sql=sql).get("units")
-    assert (found and [row["unit"] for row in found]) == units
+    column_units = talk.done("query", inputs=[f"{name}.gpkg"], sql=sql).get("units")
+    assert (column_units and [row["unit"] for row in column_units]) == units
     first = sql.startswith("SELECT name")
-    assert found is None or found[0]["column"] == int(first)
+    assert column_units is None or column_units[0]["column"] == int(first)

@@ -7,12 +7,20 @@ from typing import Any
 
 def features(rows: Iterable[tuple[Any, Mapping[str, Any]]], crs: str | None = None) -> str:
     """GeoJSON of geometries (type and coordinates, or None) with their properties."""
-    made: dict[str, Any] = {"type": "FeatureCollection"}
+    collection: dict[str, Any] = {"type": "FeatureCollection"}
     if crs:
-        made["crs"] = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:{crs.replace(':', '::')}"}}
-    shapes = ((one and {"type": one[0], "coordinates": one[1]}, properties) for one, properties in rows)
-    made["features"] = [{"type": "Feature", "properties": one, "geometry": shape} for shape, one in shapes]
-    return json.dumps(made)
+        collection["crs"] = {
+            "type": "name",
+            "properties": {"name": f"urn:ogc:def:crs:{crs.replace(':', '::')}"},
+        }
+    shapes = (
+        (geometry and {"type": geometry[0], "coordinates": geometry[1]}, properties)
+        for geometry, properties in rows
+    )
+    collection["features"] = [
+        {"type": "Feature", "properties": properties, "geometry": shape} for shape, properties in shapes
+    ]
+    return json.dumps(collection)
 
 
 def square(west: float, south: float, side: float) -> tuple[str, Any]:
@@ -25,7 +33,7 @@ def point(x: float, y: float) -> tuple[str, Any]:
 
 
 def ring(*places: tuple[float, float]) -> tuple[str, Any]:
-    return "Polygon", [[list(one) for one in (*places, places[0])]]
+    return "Polygon", [[list(place) for place in (*places, places[0])]]
 
 
 # a border that three polygons share, two of them on one side
@@ -84,7 +92,7 @@ TEXTS = {
     "codes.geojson": features(
         [(point(i, 47), {"id": i, "code": code}) for i, code in enumerate(("ab", "AB", "Ab", "cd", None))]
     ),
-    "tee.geojson": features([(one, {"id": i}) for i, one in enumerate(TEE)], "EPSG:32632"),
+    "tee.geojson": features([(geometry, {"id": i}) for i, geometry in enumerate(TEE)], "EPSG:32632"),
     "islands.geojson": features([(ISLANDS, {"id": 1}), (square(14, 52, 0.1), {"id": 2})]),
     "islands_and_bow.geojson": features([(ISLANDS, {"id": 1}), (BOW, {"id": 2})]),
     "empty_cells.csv": "id,name,pop\n1,Bern,10\n2,,20\n3,Chur,\n",

@@ -44,18 +44,18 @@ MADE = [name for name in CASES if name not in NOT_EXPRESSED]
 
 @pytest.fixture(scope="module")
 def place(grounds: Path) -> Place:
-    made = Place.made(grounds / "truth")
+    new_place = Place.made(grounds / "truth")
     shutil.copytree(DATA, grounds / "truth" / "data")
     (grounds / "truth" / "data").chmod(0o755)
-    return made
+    return new_place
 
 
 @pytest.fixture(scope="module")
 def talk(place: Place, grounds: Path) -> Iterator[Talk]:
     data = str(grounds / "truth" / "data")
     command = place.command("--workspace-ro", data, "--no-preview")
-    with talking(command, grounds / "truth.log", person=Person()) as made:
-        yield made
+    with talking(command, grounds / "truth.log", person=Person()) as new_talk:
+        yield new_talk
 
 
 @pytest.mark.parametrize("case", MADE)
@@ -73,10 +73,10 @@ def test_a_known_answer_is_given(case: str, talk: Talk, place: Place, grounds: P
     else:
         tool, arguments = "gdal_write", {"algorithm": _algorithm(row["tool"]), "arguments": row["args"]}
     result = talk.call(tool, **_placed(arguments, folders))
-    told = result.structured_content
-    failed = result.is_error or bool(told.get("return_code"))
-    assert failed == bool(row["expected"].get("exit", 0)), told
-    _check(row["expected"], told, folders, oracle)
+    content = result.structured_content
+    failed = result.is_error or bool(content.get("return_code"))
+    assert failed == bool(row["expected"].get("exit", 0)), content
+    _check(row["expected"], content, folders, oracle)
 
 
 def test_every_case_is_made_or_has_its_reason() -> None:
@@ -93,31 +93,31 @@ def _placed(value: Any, folders: Mapping[str, Path]) -> Any:
     if isinstance(value, str):
         return value.replace("{data}", str(folders["data"])).replace("{out}", str(folders["out"]))
     if isinstance(value, list):
-        return [_placed(one, folders) for one in value]
+        return [_placed(part, folders) for part in value]
     if isinstance(value, dict):
-        return {name: _placed(one, folders) for name, one in value.items()}
+        return {name: _placed(part, folders) for name, part in value.items()}
     return value
 
 
 def _check(
-    expected: Mapping[str, Any], found: Mapping[str, Any], folders: Mapping[str, Path], oracle: Oracle
+    expected: Mapping[str, Any], content: Mapping[str, Any], folders: Mapping[str, Path], oracle: Oracle
 ) -> None:
     out = folders["out"]
-    untrusted = found.get("untrusted", {})
+    untrusted = content.get("untrusted", {})
     report = untrusted.get("report")
     text = untrusted.get("text", json.dumps(report))
     checks = {
         "exit": lambda _: None,
-        "stdout_contains": lambda texts: [_holds(text, one) for one in texts],
-        "stdout_equals": lambda whole: _is(untrusted.get("text", ""), whole),
-        "stderr_contains": lambda texts: [_holds(json.dumps(found["error"]), one) for one in texts],
+        "stdout_contains": lambda texts: [_holds(text, part) for part in texts],
+        "stdout_equals": lambda complete: _is(untrusted.get("text", ""), complete),
+        "stderr_contains": lambda texts: [_holds(json.dumps(content["error"]), part) for part in texts],
         "stdout_json": lambda pairs: [_is(_at(report, path), value) for path, value in pairs.items()],
         "raster": lambda about: _check_raster(about, out, oracle),
         "raster2": lambda about: _check_raster(about, out, oracle),
         "vector": lambda about: _check_vector(about, out, oracle),
         "files": lambda names: [_is((out / name).exists(), True) for name in names],
         "no_files": lambda names: [_is((out / name).exists(), False) for name in names],
-        "same_mdim": lambda pair: _is(*(_mdim(oracle, _placed(one, folders)) for one in pair)),
+        "same_mdim": lambda pair: _is(*(_mdim(oracle, _placed(name, folders)) for name in pair)),
         "mdim_block": lambda about: _check_block(about, out, oracle),
         "then": lambda about: _check_then(about, folders, oracle),
     }
@@ -129,8 +129,8 @@ def _holds(text: str, part: str) -> None:
     assert part in text
 
 
-def _is(found: Any, expected: Any) -> None:
-    assert found == expected
+def _is(actual: Any, expected: Any) -> None:
+    assert actual == expected
 
 
 def _at(value: Any, path: str) -> Any:
@@ -156,19 +156,19 @@ def _check_then(about: list[Any], folders: Mapping[str, Path], oracle: Oracle) -
 
 
 def _check_raster(expected: Mapping[str, Any], out: Path, oracle: Oracle) -> None:
-    found = json.loads(oracle.must("gdalinfo", "-json", "-checksum", str(out / expected["file"])))
-    sums = [band["checksum"] for band in found["bands"]]
+    report = json.loads(oracle.must("gdalinfo", "-json", "-checksum", str(out / expected["file"])))
+    sums = [band["checksum"] for band in report["bands"]]
     facts = {
-        "file": expected["file"], "tol": expected.get("tol"), "checksum1": sums[0], "size": found["size"],
-        "bands": len(sums), "block": found["bands"][0]["block"], "dtype": found["bands"][0]["type"],
-        "epsg": str(found.get("stac", {}).get("proj:epsg")),
-        "image_structure": found["metadata"].get("IMAGE_STRUCTURE", {}),
+        "file": expected["file"], "tol": expected.get("tol"), "checksum1": sums[0], "size": report["size"],
+        "bands": len(sums), "block": report["bands"][0]["block"], "dtype": report["bands"][0]["type"],
+        "epsg": str(report.get("stac", {}).get("proj:epsg")),
+        "image_structure": report["metadata"].get("IMAGE_STRUCTURE", {}),
     }  # fmt: skip
     for name, value in expected.items():
         if name == "checksums":
             assert len(sums) == len(value)
             near = expected.get("tol", 0)
-            assert all(abs(one - other) <= near for one, other in zip(sums, value, strict=True))
+            assert all(abs(actual - wanted) <= near for actual, wanted in zip(sums, value, strict=True))
         elif name == "image_structure":
             assert value.items() <= facts[name].items()
         else:
@@ -177,7 +177,7 @@ def _check_raster(expected: Mapping[str, Any], out: Path, oracle: Oracle) -> Non
 
 def _check_vector(expected: Mapping[str, Any], out: Path, oracle: Oracle) -> None:
     layers = oracle.vector(out / expected["file"])["layers"]
-    layer = next(one for one in layers if one["name"] == expected.get("layer", one["name"]))
+    layer = next(layer for layer in layers if layer["name"] == expected.get("layer", layer["name"]))
     features, fields = layer["features"], [field["name"] for field in layer["fields"]]
     geometry = layer["geometryFields"][0] if layer["geometryFields"] else {}
     code = geometry.get("coordinateSystem", {}).get("projjson", {}).get("id", {}).get("code")

@@ -50,7 +50,7 @@ CHANGES = {
 
 @pytest.mark.claim("approval.bound-to-plan")
 def test_each_thing_that_matters_makes_another_digest():
-    digests = {name: one.digest for name, one in CHANGES.items()}
+    digests = {name: changed.digest for name, changed in CHANGES.items()}
     assert ONE.digest not in digests.values()
     assert len(set(digests.values())) == len(digests)
 
@@ -85,7 +85,7 @@ def test_the_effect_is_what_happens_to_the_workspace():
 
 
 def test_operands_stand_where_the_classic_programs_want_them():
-    given = ("p", ("-o",), ("/a", "/b"), "/out")
-    assert Command(*given).argv == ("p", "-o", "/a", "/b", "/out")
-    assert Command(*given, output_first=True).argv == ("p", "-o", "/out", "/a", "/b")
+    parts = ("p", ("-o",), ("/a", "/b"), "/out")
+    assert Command(*parts).argv == ("p", "-o", "/a", "/b", "/out")
+    assert Command(*parts, output_first=True).argv == ("p", "-o", "/out", "/a", "/b")
     assert Command("p", (), ("/a",)).argv == ("p", "/a")

@@ -25,29 +25,29 @@ def located(name: str, size: int | None = 10, inode: int = 1) -> WorkspacePath:
 def output(
     name: str = "out.tif", *, replaces: tuple[str, ...] = (), shared: tuple[str, ...] = (), **more: Any
 ) -> Output:
-    old, also = (tuple(located(one) for one in names) for names in (replaces, shared))
+    old, also = (tuple(located(name) for name in names) for names in (replaces, shared))
     return Output(located(name, None), replaces=old, shared=also, **more)
 
 
 def draft(
-    made: Output | None = None,
+    target: Output | None = None,
     *,
     inputs: tuple[str, ...] = ("in.tif",),
     options: tuple[str, ...] = ("-of", "GTiff"),
 ) -> Draft:
     places = tuple(located(name) for name in inputs)
-    inside = made.inside if made else None
+    inside = target.inside if target else None
     return Draft(
         Command("gdal_translate", options, tuple(map(str, places)), inside),
         places,
-        (made,) if made else (),
+        (target,) if target else (),
     )
 
 
-def plan(given: Draft | None = None, **more: Any) -> Plan:
+def plan(drafted: Draft | None = None, **more: Any) -> Plan:
     values: dict[str, Any] = {
         "call_id": "0123456789abcdef", "tool": "gdal_translate", "principal": "local:ann",
-        "draft": given or draft(output()), "limits": Limits(), "image_id": "sha256:00", "runtime": "",
+        "draft": drafted or draft(output()), "limits": Limits(), "image_id": "sha256:00", "runtime": "",
         "mounts": ("/data/ws:ro",), "arguments": {"src_dataset": "in.tif"},
     }  # fmt: skip
     return Plan(**{**values, **more})

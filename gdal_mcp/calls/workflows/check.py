@@ -61,8 +61,9 @@ class Checker:
     files: UsedFiles = field(default_factory=UsedFiles)
 
     def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> CheckedWorkflow:
-        """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
-        SandboxError.
+        """Checks each step; a wrong step is part of the result.
+
+        Raises ToolError for an output that cannot be published, and SandboxError.
         """
         self.store.prepare(self.drafting.hosting.templates.user())
         folder = self.store.folder / f"check-{call.call_id}"
@@ -82,9 +83,9 @@ class _CheckRun:
     folder: Path
     fresh: bool
     steps: dict[str, CheckedStep] = field(default_factory=dict)
-    # paths by step, of results or of empty files
+    # by step, the paths of its results, or of the empty files in their place
     outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    tokens: dict[str, str] = field(default_factory=dict)  # names for these paths in keys
+    tokens: dict[str, str] = field(default_factory=dict)  # placeholders for these paths in the keys of steps
 
     def run(self) -> CheckedWorkflow:
         before = dependencies(self.workflow.document)
@@ -108,7 +109,7 @@ class _CheckRun:
         return CheckedWorkflow(self.workflow, steps, () if wrong else self._publishes())
 
     def _step(self, name: str, tool_name: str) -> CheckedStep:
-        """Raises ToolError, WorkflowInvalid."""
+        """The facts about one step. Raises ToolError, WorkflowInvalid."""
         surface = self.call.entitlements.surface
         folder = self.folder / name
         folder.mkdir(parents=True)
@@ -221,7 +222,7 @@ class _CheckRun:
         )
 
     def _maker(self, path: str) -> CheckedStep | None:
-        """The step that wrote a path of the store."""
+        """The step that wrote a path of the store; None if no step did."""
         owner = next(
             (
                 output
@@ -257,7 +258,7 @@ class _CheckRun:
         return f"the result of step {step.id!r}" if step else label(located)
 
     def _list_unknown(self, draft: Draft, preflight: Preflight) -> Iterator[str]:
-        """What is not known about the inputs, so that checks could not use it."""
+        """Yields facts about the inputs that are not known, so that checks could not use them; each is a phrase."""
         blank = preflight.unknown(draft)
         for located in dict.fromkeys((*local(draft.inputs), *blank)):
             step = self._maker(str(located))
@@ -268,7 +269,7 @@ class _CheckRun:
                 yield f"{', '.join(lacks)} of {self._describe_input(located)}"
 
     def _publishes(self) -> tuple[Publishing, ...]:
-        """Raises ToolError for an output that cannot be published."""
+        """The outputs that the workflow publishes. Raises ToolError for one that cannot be published."""
         context = self._paths()
         inputs = Reading(
             located

@@ -35,7 +35,7 @@ class WorkflowOperation(Operation):
     reads_remote: bool = False
 
     def arguments(self, call: Invocation) -> CheckArguments:
-        """Raises ToolError for arguments that the tool does not have or accept."""
+        """The arguments of a call. Raises ToolError for arguments that the tool does not have or accept."""
         try:
             return self.model.model_validate(named(self.model, call.request.arguments))
         except ValidationError as error:
@@ -46,9 +46,12 @@ class WorkflowOperation(Operation):
         return bool(getattr(self.arguments(call), "fresh", False))
 
     def checked(self, call: Invocation) -> CheckedWorkflow:
-        """Raises ToolError for a document that is not valid or outputs that cannot be published."""
+        """The checked workflow of a call.
+
+        Raises ToolError for a document that is not valid, or outputs that cannot be published.
+        """
         arguments = self.arguments(call)
-        # with the caller's own types: pydantic turns 5 into 5.0
+        # the caller's own types, because pydantic turns 5 into 5.0
         parameters = call.request.arguments.get("parameters") or {}
         try:
             workflow = bind(_document(arguments.workflow, call), parameters)

@@ -31,14 +31,14 @@ class Run:
     results: dict[str, StepResult] = field(default_factory=dict)
     reused: set[str] = field(default_factory=set)
     cached: set[str] = field(default_factory=set)  # steps whose result a later run can use
-    folder_lock: ExitStack = field(default_factory=ExitStack)  # the run's folder
+    folder_lock: ExitStack = field(default_factory=ExitStack)  # marks the run's folder as used
 
 
 def manifest(run: Run, call: Invocation, images: Mapping[str, Image]) -> dict[str, Any]:
-    """The record of a run: inputs, steps and outputs, by content. `images` are those of the toolboxes of its steps, by
-    the toolbox's name.
+    """The record of a run: inputs, steps and outputs, with their digests.
 
-    Paths are relative to their workspace, because the file may leave this machine.
+    `images` has the image of each toolbox that the steps use, by the toolbox's name. Paths are relative to their
+    workspace, because the file may leave this machine.
     """
     workflow = run.checked.workflow
     roots = [f"{workspace.root}/" for workspace in call.entitlements.workspaces.items]
@@ -77,7 +77,10 @@ def _image_row(image: Image) -> dict[str, str]:
 
 
 def _software(step: CheckedStep, call: Invocation, images: Mapping[str, Image]) -> dict[str, Any]:
-    """The toolbox and the image of a step. A result of an earlier run was made with the same: both are part of its key."""
+    """The toolbox and the image of a step.
+
+    They are also right for a reused result, because both are part of a step's key.
+    """
     if step.toolbox not in images:
         return {}
     versions = {toolbox.name: toolbox.version for toolbox in call.entitlements.surface.toolboxes.values()}

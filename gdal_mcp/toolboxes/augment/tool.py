@@ -20,7 +20,7 @@ from gdal_mcp.toolboxes.augment.steps import complexity, estimated_seconds
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Tool, draft_function, schema_and_draft
 
-START_SECONDS: Final = 4.0  # of a container with its imports
+START_SECONDS: Final = 4.0  # seconds to start a container, with its imports
 _WRITTEN: Final[Mapping[str, Any]] = {"writes": True, "replaces": True}
 
 

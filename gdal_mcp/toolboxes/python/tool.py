@@ -22,7 +22,7 @@ SHOWN: Final = (  # packages in the image, in the order of the description for t
     *("xarray", "pyarrow", "networkx", "scikit-learn", "matplotlib"),
 )
 LONGEST_CODE: Final = 64 << 10  # characters; a person has to read the code
-MOST_LINES: Final = 2000  # lines; any two such codes are compared within a fifth of a second
+MOST_LINES: Final = 2000  # lines; two codes of this length are compared within a fifth of a second
 SHARE_OF_TIME: Final = 0.9  # share of a call's time for its code, so that its output can still be reported
 _KINDS: Final[Mapping[str, OutputKind]] = {".csv": "table", ".tsv": "table", ".npy": "array"}
 
@@ -123,7 +123,7 @@ def _refuse_unpublishable(outputs: tuple[Output, ...]) -> None:
 
 
 def present(answer: CallAnswer) -> Mapping[str, Any]:
-    """Everything is the code's own report, about data that anybody may have written."""
+    """The tool's answer: all of it is the code's own report, about data that anybody may have written."""
     report = answer.parsed if isinstance(answer.parsed, dict) else {}
     keys = ("result", "value", "printed", "printed_bytes_dropped")
     return {UNTRUSTED: {key: report[key] for key in keys if key in report}}

@@ -1,4 +1,4 @@
-"""`reproject`: `gdal raster reproject`."""
+"""The tool `reproject`, which runs `gdal raster reproject`."""
 
 from typing import Annotated, Literal
 

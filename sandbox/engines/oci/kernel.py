@@ -29,7 +29,7 @@ _SERVERS: Final = (
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
-# rules that cannot be judged from outside
+# rules that need measurements from inside a container
 _UNSEEN: Final = {"host name", "working folder", "environment", "writing to named pipes"}
 _RLIMITS: Final = {
     "Max cpu time": "CPU",

@@ -122,7 +122,7 @@ class ImageStore:
                 )
                 (fresh / _LIST).write_bytes(text)
                 self._describe(fresh, stored)
-                os.sync()  # so that after a crash, a name that exists always means a complete image
+                os.sync()  # after a crash, a name that exists then always means a complete image
                 self._replace(fresh, stored)
                 self._collect()
         except OSError as error:

@@ -24,44 +24,48 @@ def cases(name: str) -> list[dict]:
 
 def holds(step: TransformStep, asked: str) -> bool:
     name, _, rest = asked.partition(" ")
-    return step.name == name and all(_compare(step, one) for one in rest.split("; ") if one)
+    return step.name == name and all(
+        _compare(step, comparison) for comparison in rest.split("; ") if comparison
+    )
 
 
-def _compare(step: TransformStep, asked: str) -> bool:
-    argument, sign, text = re.fullmatch(r"(\w+)([=<>])(.*)", asked).groups()
-    found = step.probability if argument == "p" else step.parameters.get(argument)
+def _compare(step: TransformStep, comparison: str) -> bool:
+    argument, sign, text = re.fullmatch(r"(\w+)([=<>])(.*)", comparison).groups()
+    value = step.probability if argument == "p" else step.parameters.get(argument)
     wanted = json.loads(text)
-    if sign == "=" or found is None:
-        return found == wanted
-    ends = found if isinstance(found, list) else [found]
+    if sign == "=" or value is None:
+        return value == wanted
+    ends = value if isinstance(value, list) else [value]
     return all(end > wanted if sign == ">" else end < wanted for end in ends)
 
 
 def fault(case: dict) -> str | None:
     """The error in the answer to a prompt; None if the answer is correct."""
     parsed = parse(case["prompt"])
-    told = {"ambiguity": parsed.ambiguities, "problem": parsed.errors, "suggestion": parsed.suggestions}
+    reported = {"ambiguity": parsed.ambiguities, "problem": parsed.errors, "suggestion": parsed.suggestions}
     names = [step.name for step in parsed.steps]
     if "preset" in case and parsed.preset != case["preset"]:
         return f"preset {parsed.preset}"
     if "steps" in case and len(case["steps"]) != len(names):
         return f"steps {names}"
-    if not all(holds(step, asked) for step, asked in zip(parsed.steps, case.get("steps", ()), strict=False)):
+    if not all(
+        holds(step, expected) for step, expected in zip(parsed.steps, case.get("steps", ()), strict=False)
+    ):
         return f"steps {[(step.name, dict(step.parameters), step.probability) for step in parsed.steps]}"
     if set(case.get("without", ())) & set(names):
         return f"steps {names}"
-    return None if "told" not in case or told[case["told"]] else "nothing was told"
+    return None if "told" not in case or reported[case["told"]] else "nothing was told"
 
 
 def test_prompts_give_the_pipelines_that_are_meant():
     listed = cases("prompts.toml")
     assert len({case["prompt"] for case in listed}) >= 120
-    assert {case["prompt"]: found for case in listed if (found := fault(case)) is not None} == {}
+    assert {case["prompt"]: error for case in listed if (error := fault(case)) is not None} == {}
 
 
 def test_prompts_never_tuned_for_keep_their_first_score():
     listed = cases("prompts_held_out.toml")
-    failed = {case["prompt"]: found for case in listed if (found := fault(case)) is not None}
+    failed = {case["prompt"]: error for case in listed if (error := fault(case)) is not None}
     assert len(listed) == 40
     assert len(listed) - len(failed) >= HELD_OUT_FLOOR, failed
 
@@ -105,25 +109,25 @@ def test_any_text_gives_the_same_known_steps(prompt: str):
 
 
 def calls_made(prompt: str) -> int:
-    made = 0
+    calls = 0
 
     def count(_frame: object, _event: str, _argument: object) -> None:
-        nonlocal made
-        made += 1
+        nonlocal calls
+        calls += 1
 
     sys.setprofile(count)
     try:
         parse(prompt)
     finally:
         sys.setprofile(None)
-    return made
+    return calls
 
 
 def test_the_work_grows_no_faster_than_the_text():
     parts = "a;9;- ;d4(;zorble ;not blur or ;1 x ;between 1 and ;blur ;then before ;10, ;vertically "
     for part in parts.split(";"):
-        half, whole = (calls_made((part * 500)[:length]) for length in (500, 1000))
-        assert whole < 2.6 * half, (part, half, whole)
+        half, full = (calls_made((part * 500)[:length]) for length in (500, 1000))
+        assert full < 2.6 * half, (part, half, full)
 
 
 def test_every_transform_is_reached_by_each_name():
@@ -166,9 +170,9 @@ def test_ambiguous_words_are_reported_with_their_meanings():
     vague = "rotate the image;crop to 300x200;make it pop;flip;blur or sharpen it;contrast;rotate slightly;old;square"
     vague += ";flip horizontally or vertically;80% of the time flip horizontally, otherwise flip vertically"
     for prompt in vague.split(";"):
-        told = parse(prompt).ambiguities
-        assert told, prompt
-        for way in (way for one in told for way in one.interpretations):
+        ambiguities = parse(prompt).ambiguities
+        assert ambiguities, prompt
+        for way in (way for ambiguity in ambiguities for way in ambiguity.interpretations):
             again = parse(way)
             assert again.steps, way
             assert again.ambiguities == (), way

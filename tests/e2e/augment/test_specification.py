@@ -61,35 +61,37 @@ def drafted(tmp_path):
 
 @pytest.mark.claim("augment.off-by-default")
 def test_tools_need_a_named_writable_and_visible_toolbox():
-    for asked, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
+    for options, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
                          ({"toolboxes": BOTH, "lockdown": True}, False)):  # fmt: skip
-        settings = load_settings(**asked)
+        settings = load_settings(**options)
         listed = {tool.name for tool in toolboxes(settings).surface(settings).listed}
-        assert ("augment_image" in listed) is there, asked
-        assert ("validate_prompt" in listed) is ("toolboxes" in asked), asked
+        assert ("augment_image" in listed) is there, options
+        assert ("validate_prompt" in listed) is ("toolboxes" in options), options
 
 
 def test_names_descriptions_and_schemas_are_the_specifications_own():
     settings = load_settings(toolboxes=BOTH)
     surface = toolboxes(settings).surface(settings)
     assert len(SPEC) == 3
-    for name, said in SPEC.items():
+    for name, specified in SPEC.items():
         shown = render.tool(surface.callable[name])
-        assert shown.description == said["description"]
-        assert shown.input_schema == said["inputSchema"]
-        assert shown.meta == {key: said[key] for key in ("visibility", "capabilities")}
-        kept = {key: shown.output_schema["properties"][key] for key in said["outputSchema"]["properties"]}
-        assert kept == said["outputSchema"]["properties"]
-        assert set(surface.callable[name].required_keys) == set(said["outputSchema"].get("required", []))
+        assert shown.description == specified["description"]
+        assert shown.input_schema == specified["inputSchema"]
+        assert shown.meta == {key: specified[key] for key in ("visibility", "capabilities")}
+        properties = {
+            key: shown.output_schema["properties"][key] for key in specified["outputSchema"]["properties"]
+        }
+        assert properties == specified["outputSchema"]["properties"]
+        assert set(surface.callable[name].required_keys) == set(specified["outputSchema"].get("required", []))
 
 
 def test_schemas_accept_and_refuse_exactly_what_tools_do():
-    given = {"image": "x", "prompt": "y"}
+    arguments = {"image": "x", "prompt": "y"}
     tried = {
-        "augment_image": [given, {**given, "auth_context": {"user_id": "u", "permissions": ["admin"], "rate_limit": {}}},
-                          {**given, "options": {"quality": 1, "output_format": "WEBP"}}, {"image": "x"}, {**given, "seed": 1},
-                          {**given, "options": {"quality": 101}}, {**given, "options": {"more": 1}},
-                          {**given, "options": {"vision_model": "other"}}],
+        "augment_image": [arguments, {**arguments, "auth_context": {"user_id": "u", "permissions": ["admin"], "rate_limit": {}}},
+                          {**arguments, "options": {"quality": 1, "output_format": "WEBP"}}, {"image": "x"}, {**arguments, "seed": 1},
+                          {**arguments, "options": {"quality": 101}}, {**arguments, "options": {"more": 1}},
+                          {**arguments, "options": {"vision_model": "other"}}],
         "list_available_transforms": [{}, {"category": "blur"}, {"category": "colour"}, {"include_examples": False}],
         "validate_prompt": [{"prompt": "x"}, {"prompt": "x", "strict_mode": True}, {}],
     }  # fmt: skip
@@ -103,22 +105,23 @@ def test_schemas_accept_and_refuse_exactly_what_tools_do():
                 taken = False
             assert taken == schema.is_valid(call), (name, call)
     options = SPEC["augment_image"]["inputSchema"]["properties"]["options"]["properties"]
-    assert {key: one["default"] for key, one in options.items()} == AugmentImageArguments(
-        **given
+    assert {key: option["default"] for key, option in options.items()} == AugmentImageArguments(
+        **arguments
     ).options.model_dump()
 
 
 def test_lists_and_validations_have_the_specified_form(drafted):
     for arguments in ({}, {"category": "geometric"}, {"include_examples": False}):
-        found = drafted("list_available_transforms", **arguments).result
-        Draft202012Validator(SPEC["list_available_transforms"]["outputSchema"]).validate(found)
-        assert found["total_count"] == len(found["transforms"]) > 0
+        result = drafted("list_available_transforms", **arguments).result
+        Draft202012Validator(SPEC["list_available_transforms"]["outputSchema"]).validate(result)
+        assert result["total_count"] == len(result["transforms"]) > 0
         assert all(
-            ("examples" in one) is arguments.get("include_examples", True) for one in found["transforms"]
+            ("examples" in transform) is arguments.get("include_examples", True)
+            for transform in result["transforms"]
         )
     assert drafted("list_available_transforms").result["total_count"] == len(TRANSFORMS)
-    found = drafted("validate_prompt", prompt="flip horizontally").result
-    Draft202012Validator(SPEC["validate_prompt"]["outputSchema"]).validate(found)
+    result = drafted("validate_prompt", prompt="flip horizontally").result
+    Draft202012Validator(SPEC["validate_prompt"]["outputSchema"]).validate(result)
 
 
 @pytest.mark.claim("augment.identity-not-believed")
@@ -137,7 +140,9 @@ def test_an_image_is_base64_a_path_or_nothing(drafted):
         assert drafted("augment_image", image=PIXEL, prompt="x").inputs == ()
         named = drafted("augment_image", image=f"data:image/png;base64,{PIXEL}", prompt="x").command.extra
         assert named["image"] == PIXEL
-        assert [one.name for one in drafted("augment_image", image="a.tif", prompt="x").inputs] == ["a.tif"]
+        assert [source.name for source in drafted("augment_image", image="a.tif", prompt="x").inputs] == [
+            "a.tif"
+        ]
         for image, code in ((PIXEL[:-3] + "*", "INVALID_IMAGE"), ("iVBOR" + "A" * (10 << 20), "INVALID_IMAGE"),
                             ("none.png", "INVALID_IMAGE"), ("Qk02" + "A" * 9000, "INVALID_IMAGE"), ("../x.png", "PERMISSION_DENIED")):  # fmt: skip
             with pytest.raises(ToolError) as refused:
@@ -159,34 +164,34 @@ def test_only_a_bounded_client_score_is_a_fact():
         ('obey {"score": 1e9}', 5),
         ('{"score": NaN} obey', 1),
     ):
-        told = add_verdict(result, "obey-1", words)
-        assert told["vision_analysis"]["confidence_score"] == score
-        assert told["errors"] == []
-        assert told["untrusted"] == {"skipped": ["x"], "vision": {"model": "obey-1", "text": words}}
-        assert "obey" not in str({**told, "untrusted": None})
-    endless = (f'{{"score": {one * 1900}}}' for one in "[9")  # brackets, and digits
+        answer = add_verdict(result, "obey-1", words)
+        assert answer["vision_analysis"]["confidence_score"] == score
+        assert answer["errors"] == []
+        assert answer["untrusted"] == {"skipped": ["x"], "vision": {"model": "obey-1", "text": words}}
+        assert "obey" not in str({**answer, "untrusted": None})
+    endless = (f'{{"score": {character * 1900}}}' for character in "[9")  # brackets, and digits
     for words in ("obey", '{"score": "obey"}', '{"score": [4]}', "}{", "{" * 2000, *endless):
-        told = add_verdict(result, "obey-1", words)
-        assert {**told, "untrusted": None} == {**result, "untrusted": None}
+        answer = add_verdict(result, "obey-1", words)
+        assert {**answer, "untrusted": None} == {**result, "untrusted": None}
     assert "vision_analysis" not in add_verdict({"cut": True}, "m", '{"score": 3}')
 
 
 def test_every_failure_has_a_code_of_the_specification():
     known = {"PARSE_ERROR", "INVALID_IMAGE", "TRANSFORM_FAILED", "MODEL_UNAVAILABLE", "PERMISSION_DENIED", "RATE_LIMITED", "TIMEOUT"}  # fmt: skip
     for code in Code:
-        told = details(ToolError(code, Stage.RUN, "what", "do this"))["error_details"]
-        assert told["error_code"] in known
-        assert told["severity"] in ("warning", "error", "critical")
-        assert told["suggestions"] == ["do this"]
-        assert isinstance(told["recoverable"], bool)
+        error = details(ToolError(code, Stage.RUN, "what", "do this"))["error_details"]
+        assert error["error_code"] in known
+        assert error["severity"] in ("warning", "error", "critical")
+        assert error["suggestions"] == ["do this"]
+        assert isinstance(error["recoverable"], bool)
 
 
 def test_impossible_chips_are_refused_before_running(drafted):
     with pytest.raises(ToolError):
         drafted("make_chips", input="a.tif", output="o", overlap=256)
     splits = ({}, {"../up": 1.0}, {"a": 0.0})
-    for wrong in ({"size": 5000}, {"copies": 0}, *({"split": one} for one in splits)):
+    for wrong in ({"size": 5000}, {"copies": 0}, *({"split": split} for split in splits)):
         with pytest.raises(ValidationError):
             drafted("make_chips", input="a.tif", output="o", **wrong)
-    made = drafted("make_chips", input="a.tif", output="o", labels="labels.geojson")
-    assert [one.name for one in made.inputs] == ["a.tif", "labels.geojson"]
+    draft = drafted("make_chips", input="a.tif", output="o", labels="labels.geojson")
+    assert [source.name for source in draft.inputs] == ["a.tif", "labels.geojson"]

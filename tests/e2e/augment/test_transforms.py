@@ -17,7 +17,9 @@ def test_every_argument_matches_the_library_with_its_default():
     assert RECORDED["signatures"].keys() == TRANSFORMS.keys()
     for name, arguments in RECORDED["signatures"].items():
         ours = TRANSFORMS[name]
-        theirs = {argument: one for argument, one in arguments.items() if (name, argument) not in LEFT_OUT}
+        theirs = {
+            argument: default for argument, default in arguments.items() if (name, argument) not in LEFT_OUT
+        }
         required = {argument for argument, value in theirs.items() if value == "required"}
         assert ours.arguments.keys() == theirs.keys(), name
         assert set(ours.parameters["required"]) == required, name
@@ -50,7 +52,7 @@ def test_what_the_constructor_would_refuse_is_a_fault():
 
 def test_the_categories_of_the_specification_are_filled():
     assert {"blur", "brightness", "contrast", "geometric", "noise"} <= {
-        one.category for one in TRANSFORMS.values()
+        transform.category for transform in TRANSFORMS.values()
     }
     aliases = [alias for transform in TRANSFORMS.values() for alias in transform.aliases]
     assert len(aliases) == len(set(aliases))

@@ -29,9 +29,9 @@ REQUIRED = {
     "RandomScale": {"scale_limit": [-0.4, 0.4]},
 }
 STEPS = [
-    {"name": one.name, "parameters": REQUIRED.get(one.name, {}), "probability": 1.0, "group": None,
-     "georeference": one.georeference, "bands": one.bands, "category": one.category}
-    for one in TRANSFORMS.values()
+    {"name": transform.name, "parameters": REQUIRED.get(transform.name, {}), "probability": 1.0, "group": None,
+     "georeference": transform.georeference, "bands": transform.bands, "category": transform.category}
+    for transform in TRANSFORMS.values()
 ]  # fmt: skip
 SETTING = f"""
 import hashlib, os, types, warnings
@@ -130,11 +130,13 @@ print(json.dumps(found))
 def test_extreme_arguments_never_divide_by_zero():
     cases = []
     for name, argument, schema in (
-        (one.name, key, schema) for one in TRANSFORMS.values() for key, schema in one.arguments.items()
+        (transform.name, key, schema)
+        for transform in TRANSFORMS.values()
+        for key, schema in transform.arguments.items()
     ):
         bounds = number_of(schema)
         for end in (bounds.get("minimum"), bounds.get("maximum")):
-            if end is not None and abs(end) <= 1000:  # larger ones take long, and are of sizes
+            if end is not None and abs(end) <= 1000:  # larger values are sizes, which take long
                 value = [end, end] if schema.get("ordered") else end
                 cases.append((name, {**REQUIRED.get(name, {}), argument: value}))
     fit = [case for case in cases if not TRANSFORMS[case[0]].faults(case[1])]
@@ -144,7 +146,9 @@ def test_extreme_arguments_never_divide_by_zero():
 
 def test_point_keeps_coordinates_through_transforms_claiming_so():
     worst, labels = in_image(SETTING + OURS + PLACES, inside=INSIDE)
-    assert set(labels) == {one.name for one in TRANSFORMS.values() if one.georeference == "exact"}
+    assert set(labels) == {
+        transform.name for transform in TRANSFORMS.values() if transform.georeference == "exact"
+    }
     # metres, for pixels of ten metres; resizing computes new values, and integer values are rounded
     for name, far in worst.items():
         kind, _, step = name.partition(" ")

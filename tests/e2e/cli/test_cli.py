@@ -101,9 +101,9 @@ def test_the_tools_are_those_picked_by_hand():
     assert len(listed) == len(NAMES)
     assert {row["name"] for row in listed} == NAMES
     assert {row["name"] for row in listed if row["writes"]} == WRITERS
-    found = {line.split()[0] for line in gdal_mcp("tools", "--all", "--read-only").stdout.splitlines()}
-    assert READERS | {"gdalinfo", "raster_info"} <= found
-    assert found.isdisjoint(WRITERS | {"vsi_delete"})
+    names = {line.split()[0] for line in gdal_mcp("tools", "--all", "--read-only").stdout.splitlines()}
+    assert READERS | {"gdalinfo", "raster_info"} <= names
+    assert names.isdisjoint(WRITERS | {"vsi_delete"})
 
 
 def rows(report: dict[str, Any], state: str) -> list[dict[str, Any]]:
@@ -126,8 +126,8 @@ def test_doctor_reports_engine_and_image_and_attests_isolation(desk, client, ima
     assert str(desk.workspace) in {row["name"] for row in rows(report, "ok")}
     # each known fault was tested in the image in use
     assert {row["name"] for row in report["rows"] if row["group"] == "fault"} == faults().keys()
-    (found,) = (desk.state / "faults").iterdir()
-    assert json.loads(found.read_text()).keys() == {name for name, fault in faults().items() if fault.probe}
+    (path,) = (desk.state / "faults").iterdir()
+    assert json.loads(path.read_text()).keys() == {name for name, fault in faults().items() if fault.probe}
 
 
 def test_doctor_on_unready_host_ends_with_3_advising(desk, log_copy, new):
@@ -147,8 +147,8 @@ def test_doctor_warns_of_writers_and_callers_without_approval(desk, new):
     policy = new().with_suffix(".toml")
     policy.write_text('[[rule]]\ndecision = "allow"\neffects = ["create"]')
     words = ("--policy", str(policy), "--approval", "never")
-    told = desk.run("doctor", "--json", *words, variables={"GDAL_MCP_NO_AUTH": "true"}).json
-    named = {row["name"] for row in rows(told, "warning") if row["group"] == "policy"}
+    report = desk.run("doctor", "--json", *words, variables={"GDAL_MCP_NO_AUTH": "true"}).json
+    named = {row["name"] for row in rows(report, "warning") if row["group"] == "policy"}
     assert named == {"approval", "writes", "authentication"}
 
 
@@ -225,8 +225,8 @@ def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):
 
 def test_algorithm_is_called_by_name_in_any_spelling(desk: Desk):
     for number, name in enumerate(("raster_hillshade", "raster hillshade", "raster-hillshade")):
-        given = {"input": "dem.tif", "output": f"shade-{number}.tif"}
-        ended = desk.call(name, given, "--yes")
+        arguments = {"input": "dem.tif", "output": f"shade-{number}.tif"}
+        ended = desk.call(name, arguments, "--yes")
         assert ended.code == 0, ended
         assert desk.path(f"shade-{number}.tif").is_file()
     refused = desk.call("raster_hillshade", {"input": "dem.tif", "output": "no.tif"}, "--yes", "--read-only")
@@ -267,10 +267,10 @@ def test_undoable_calls_are_listed_and_blocking_call_named(desk: Desk):
 
 def test_doctor_prints_one_screen_or_all_rows(desk: Desk):
     shown = desk.run("doctor")
-    whole = desk.run("doctor", "--all")
+    full = desk.run("doctor", "--all")
     rows = [line for line in shown.stdout.splitlines() if line[:4] in ("ok  ", "WARN", "FAIL")]
-    every = [line for line in whole.stdout.splitlines() if line[:4] in ("ok  ", "WARN", "FAIL")]
-    assert (shown.code, whole.code) == (0, 0)
+    every = [line for line in full.stdout.splitlines() if line[:4] in ("ok  ", "WARN", "FAIL")]
+    assert (shown.code, full.code) == (0, 0)
     assert len(rows) <= 14
     assert len(every) == len(desk.run("doctor", "--json").json["rows"]) > 40
     # no row that is not in order is omitted

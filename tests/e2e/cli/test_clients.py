@@ -63,7 +63,7 @@ def test_every_client_entry_starts_this_program_from_anywhere(home: Path):
         written = path.read_bytes()
         assert run(home, "install", name, "--yes").code == 0
         assert path.read_bytes() == written  # nothing to do
-        assert [one.name for one in path.parent.iterdir() if one.is_file()] == [path.name]
+        assert [file.name for file in path.parent.iterdir() if file.is_file()] == [path.name]
     for words in starts:
         ran = subprocess.run(
             [*words, "--version"], cwd="/", env={}, capture_output=True, text=True, check=True
@@ -86,7 +86,7 @@ def test_existing_client_configuration_is_preserved_and_backed_up(home: Path):
         assert mine["command"] != "old"
         assert mine.get("env") == had.get("env")
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
-        [copy] = [one for one in path.parent.iterdir() if one.name.startswith(path.name + ".")]
+        [copy] = [file for file in path.parent.iterdir() if file.name.startswith(path.name + ".")]
         assert copy.read_text() == old
         if path.suffix == ".toml":
             assert path.read_text().startswith(TOML)  # including the remarks
@@ -128,16 +128,16 @@ def test_concurrent_client_changes_survive_in_file_and_copy(home: Path):
     with subprocess.Popen(
         words, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(HOME=str(home))
     ) as asking:
-        asked = b""
-        while not asked.endswith(b"[y/N] "):
-            asked += os.read(asking.stderr.fileno(), 4096)
+        prompt = b""
+        while not prompt.endswith(b"[y/N] "):
+            prompt += os.read(asking.stderr.fileno(), 4096)
         path.write_text(later)
         os.write(master, b"y\n")
         assert asking.wait(timeout=60) == 0
     os.close(master)
     os.close(slave)
     assert set(servers(home, "cursor")) == {"one", "two", "gdal"}
-    [copy] = [one for one in path.parent.iterdir() if one != path]
+    [copy] = [file for file in path.parent.iterdir() if file != path]
     assert copy.read_text() == later
 
 
@@ -177,6 +177,6 @@ def test_under_uvx_the_entry_names_uvx_itself(home: Path, monkeypatch: pytest.Mo
         ({"url": "file:///a/clone", "dir_info": {}}, ["--from", "file:///a/clone", "gdal-sandbox-mcp"]),
         (commit, ["--from", "git+https://git.test/x@abc", "gdal-sandbox-mcp"]),
     ):
-        installed = SimpleNamespace(read_text=lambda _name, told=origin: told and json.dumps(told))
-        monkeypatch.setattr(clients, "distribution", lambda _name, found=installed: found)
+        installed = SimpleNamespace(read_text=lambda _name, record=origin: record and json.dumps(record))
+        monkeypatch.setattr(clients, "distribution", lambda _name, package=installed: package)
         assert clients._program() == ["/opt/bin/uvx", *words]

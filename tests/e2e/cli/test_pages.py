@@ -74,9 +74,9 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Origin]:
-    with origin(tmp_path_factory.mktemp("web")) as made:
-        made.files = {"dem.tif": (DATA / "dem.tif").read_bytes()}
-        yield made
+    with origin(tmp_path_factory.mktemp("web")) as site:
+        site.files = {"dem.tif": (DATA / "dem.tif").read_bytes()}
+        yield site
 
 
 @pytest.fixture
@@ -127,8 +127,8 @@ def test_the_page_has_its_jobs():
 def test_each_job_runs_and_leaves_what_it_names(reader: Reader, job: str):
     for line in HOWTO[job]:
         ended = reader.type(line)
-        if " call " in line and "output" in (given := json.loads(shlex.split(line)[3])):
-            assert (reader.place.workspace / given["output"]).stat().st_size > 0
+        if " call " in line and "output" in (arguments := json.loads(shlex.split(line)[3])):
+            assert (reader.place.workspace / arguments["output"]).stat().st_size > 0
             assert ended.json["outputs"]
 
 

@@ -22,11 +22,11 @@ def call(desk: Desk, tool: str, **arguments: Any) -> str:
 
 def replay(desk: Desk, call_id: str, *options: str) -> Ended:
     """The replay, which changes no file and leaves nothing in staging or undo."""
-    before, kept = desk.files(), undos(desk)
+    before, stored = desk.files(), undos(desk)
     ended = desk.run("replay", call_id, "--json", *options)
     assert desk.files() == before
     assert desk.staged == []
-    assert undos(desk) == kept
+    assert undos(desk) == stored
     return ended
 
 
@@ -65,17 +65,17 @@ def test_replayed_writing_call_gives_the_same_bytes(desk: Desk, made: str):
 def test_folder_and_unnamed_output_can_be_replayed(desk: Desk):
     folder = call(desk, "convert", input="rgb.tif", output="again.zarr", output_format="Zarr")
     unnamed = call(desk, "gdal2xyz", dataset="classes.tif")
-    for made in (folder, unnamed):
-        ended = replay(desk, made)
+    for call_id in (folder, unnamed):
+        ended = replay(desk, call_id)
         assert (ended.code, ended.json["same"]) == (0, True), ended
         assert len(ended.json["outputs"]) == 1
 
 
 def test_changed_input_is_named_and_output_differs(desk: Desk):
     source = copied(desk, "west.tif", "input.tif")
-    made = call(desk, "gdal_translate", src_dataset="input.tif", dst_dataset="from-input.tif")
+    call_id = call(desk, "gdal_translate", src_dataset="input.tif", dst_dataset="from-input.tif")
     shutil.copyfile(desk.path("east.tif"), source)
-    ended = replay(desk, made)
+    ended = replay(desk, call_id)
     assert (ended.code, verdicts(ended)) == (1, {"from-input.tif": "differs"})
     [row] = ended.json["changed"]
     assert (row["what"], row["path"]) == ("input", str(source))
@@ -85,37 +85,37 @@ def test_changed_input_is_named_and_output_differs(desk: Desk):
 @pytest.mark.nightly
 def test_a_companion_that_came_later_is_a_change(desk: Desk):
     copied(desk, "west.tif", "alone.tif")
-    made = call(desk, "gdal_translate", src_dataset="alone.tif", dst_dataset="from-alone.tif")
+    call_id = call(desk, "gdal_translate", src_dataset="alone.tif", dst_dataset="from-alone.tif")
     desk.path("alone.tif.aux.xml").write_text("<PAMDataset/>")
-    changed = replay(desk, made).json["changed"]
+    changed = replay(desk, call_id).json["changed"]
     assert [(Path(row["path"]).name, row["was"]) for row in changed] == [("alone.tif.aux.xml", None)]
 
 
 def test_an_input_that_is_gone_is_named(desk: Desk):
     source = copied(desk, "west.tif", "gone.tif")
-    made = call(desk, "gdal_translate", src_dataset="gone.tif", dst_dataset="from-gone.tif")
+    call_id = call(desk, "gdal_translate", src_dataset="gone.tif", dst_dataset="from-gone.tif")
     source.unlink()
-    ended = replay(desk, made)
+    ended = replay(desk, call_id)
     assert (ended.code, ended.json["error"]["code"]) == (4, "NOT_FOUND")
     assert [(row["path"], row["is"]) for row in ended.json["changed"]] == [(str(source), None)]
 
 
 @pytest.mark.nightly
 def test_equal_bytes_are_recognised_without_the_first_output(desk: Desk):
-    made = call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="moved-on.tif")
+    call_id = call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="moved-on.tif")
     desk.path("moved-on.tif").write_bytes(b"something of mine")
-    assert verdicts(replay(desk, made)) == {"moved-on.tif": "same_bytes"}
+    assert verdicts(replay(desk, call_id)) == {"moved-on.tif": "same_bytes"}
     desk.path("moved-on.tif").unlink()
-    assert verdicts(replay(desk, made)) == {"moved-on.tif": "same_bytes"}
+    assert verdicts(replay(desk, call_id)) == {"moved-on.tif": "same_bytes"}
 
 
 @pytest.mark.nightly
 def test_different_or_incomparable_outputs_are_not_called_equal(desk: Desk):
     source = copied(desk, "west.tif", "lost-in.tif")
-    made = call(desk, "gdal_translate", src_dataset="lost-in.tif", dst_dataset="lost.tif")
+    call_id = call(desk, "gdal_translate", src_dataset="lost-in.tif", dst_dataset="lost.tif")
     shutil.copyfile(desk.path("east.tif"), source)
     desk.path("lost.tif").write_bytes(b"something of mine")
-    ended = replay(desk, made)
+    ended = replay(desk, call_id)
     assert (ended.code, verdicts(ended)) == (1, {"lost.tif": "unknown"})
 
 
@@ -123,9 +123,9 @@ def test_failed_updating_or_unknown_call_is_not_replayed(desk: Desk):
     failed = desk.call("info", {"path": "missing.tif"}).json["error"]["call_id"]
     copied(desk, "float.tif", "updated.tif")
     changed = call(desk, "raster_overview_add", dataset="updated.tif", levels=[2])
-    for one in (failed, changed, "0000000000000000", "../../etc", ""):
-        ended = replay(desk, one)
-        assert (ended.code, ended.stdout) == (2, ""), one
+    for call_id in (failed, changed, "0000000000000000", "../../etc", ""):
+        ended = replay(desk, call_id)
+        assert (ended.code, ended.stdout) == (2, ""), call_id
         assert ended.stderr
 
 
@@ -146,9 +146,9 @@ def test_undo_and_replay_find_the_server_of_call(desk: Desk, grounds: Path, tmp_
     place = Place.made(grounds / "found")
     shutil.copyfile(desk.path("rgb.tif"), place.path("rgb.tif"))
     arguments = json.dumps({"input": "rgb.tif", "output": "made.tif"})
-    made = gdal_mcp("call", "convert", arguments, "--yes", *place.options, variables=home)
-    assert made.code == 0, made.stdout
-    call = made.json["receipt"]["call_id"]
+    ended = gdal_mcp("call", "convert", arguments, "--yes", *place.options, variables=home)
+    assert ended.code == 0, ended.stdout
+    call = ended.json["receipt"]["call_id"]
 
     again = gdal_mcp("replay", call, "--json", variables=home)
     assert (again.code, again.json["same"]) == (0, True)

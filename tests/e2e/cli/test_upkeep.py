@@ -22,9 +22,9 @@ BLOCKS = dict(re.findall(r"^```sh upkeep (\w+)\n(.*?)^```", PAGE.read_text(), re
 
 @pytest.fixture
 def own(tmp_path: Path, oracle: Oracle) -> Desk:
-    made = Desk.made(tmp_path)
-    make_data(oracle, made.workspace)
-    return made
+    desk = Desk.made(tmp_path)
+    make_data(oracle, desk.workspace)
+    return desk
 
 
 def run(own: Desk, folder: Path, block: str, checkpoint: str = "") -> str:
@@ -42,9 +42,9 @@ def run(own: Desk, folder: Path, block: str, checkpoint: str = "") -> str:
     for name in ("BACKUP", "ARCHIVE"):
         places[name].mkdir(exist_ok=True)
     path = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "CHECKPOINT": checkpoint}
-    given = {**environment(), **path, **{name: str(place) for name, place in places.items()}}
+    variables = {**environment(), **path, **{name: str(place) for name, place in places.items()}}
     words = ["sh", "-euc", BLOCKS[block]]
-    ended = subprocess.run(words, env=given, capture_output=True, text=True, check=False)
+    ended = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, (block, ended.stdout, ended.stderr)
     return ended.stdout
 
@@ -55,12 +55,12 @@ def test_operator_maintenance_keeps_the_records(own: Desk, tmp_path: Path):
     run(own, tmp_path, "upgrade")
     backed = run(own, tmp_path, "backup")
     assert f"ends at {checkpoint}" in backed
-    assert {one.name for one in (tmp_path / "backup/records").iterdir()} >= {
+    assert {path.name for path in (tmp_path / "backup/records").iterdir()} >= {
         "audit.jsonl",
         "audit.head",
         "registry.sqlite",
     }
-    assert {one.stat().st_mode & 0o077 for one in (tmp_path / "backup/records").iterdir()} == {0}
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "backup/records").iterdir()} == {0}
     run(own, tmp_path, "checkpoint", checkpoint)
     run(own, tmp_path, "rotate")
     second = own.translate("two.tif")["receipt"]["call_id"]
@@ -81,7 +81,7 @@ def test_a_backup_goes_into_a_new_folder_alone(own: Desk, tmp_path: Path):
     there.mkdir()
     (there / "mine").write_text("x")
     assert own.run("backup", str(there)).code == 2
-    assert [one.name for one in there.iterdir()] == ["mine"]
+    assert [path.name for path in there.iterdir()] == ["mine"]
     assert gdal_mcp("backup", str(tmp_path / "new"), "--state-dir", str(tmp_path / "no")).code == 2
     assert not (tmp_path / "new").exists()
 

@@ -26,11 +26,11 @@ def shell(tmp_path: Path, image: Image) -> Mapping[str, str]:
     """The environment of a user who has only uv and a container engine, with the wheel published."""
     (tmp_path / "home").mkdir()
     build_wheel(tmp_path / "dist")
-    kept = {
+    variables = {
         name: value for name, value in os.environ.items() if not name.startswith((*_NOT_OURS, "GDAL_MCP_"))
     }
     return {
-        **kept,
+        **variables,
         "HOME": str(tmp_path / "home"),
         # for uvx, which is installed next to the tests' Python
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",

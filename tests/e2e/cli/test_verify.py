@@ -32,14 +32,14 @@ def commands() -> list[str]:
 
 
 def run(words: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    given = {"cwd": folder, "env": environment() | variables, "timeout": SECONDS}
-    return subprocess.run(words, capture_output=True, text=True, check=False, **given)
+    options = {"cwd": folder, "env": environment() | variables, "timeout": SECONDS}
+    return subprocess.run(words, capture_output=True, text=True, check=False, **options)
 
 
 def as_here(command: str, workspace: Path, checkpoint: str = "") -> list[str]:
     """The command for the tests' interpreter and workspace; packages are resolved but not changed."""
-    told = command.replace("~/maps", str(workspace)).replace("SEQ:HASH", checkpoint)
-    program, *words = shlex.split(told.partition(" > ")[0])
+    text = command.replace("~/maps", str(workspace)).replace("SEQ:HASH", checkpoint)
+    program, *words = shlex.split(text.partition(" > ")[0])
     if program == "pip":
         return [*PIP, *words, "--dry-run"]
     modules = {"gdal-mcp": ("-m", "gdal_mcp"), "cyclonedx-py": ("-m", "cyclonedx_py"), "python": ()}
@@ -63,7 +63,7 @@ def said(desk: Desk, image: Image) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def listed() -> str:
     """The output of the page's command for a scanner."""
-    (command,) = [one for one in commands() if one.startswith("cyclonedx-py ")]
+    (command,) = [line for line in commands() if line.startswith("cyclonedx-py ")]
     return run(as_here(command, ROOT), ROOT).stdout
 
 
@@ -78,23 +78,26 @@ def test_what_the_page_says_to_verify_with_runs(said: dict[str, str], listed: st
 
 @pytest.mark.claim("supply.sbom")
 def test_what_is_installed_is_listed(listed: str):
-    parts = {(canonicalize_name(one["name"]), one["version"]) for one in json.loads(listed)["components"]}
+    parts = {
+        (canonicalize_name(component["name"]), component["version"])
+        for component in json.loads(listed)["components"]
+    }
     needed = [Requirement(text) for text in distribution("gdal-sandbox-mcp").requires or ()]
-    names = [canonicalize_name(one.name) for one in needed if one.marker is None]
+    names = [canonicalize_name(requirement.name) for requirement in needed if requirement.marker is None]
     assert {(name, distribution(name).version) for name in names} <= parts
 
 
 def wheel(folder: Path, text: str) -> Path:
-    made = folder / "sample-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(made, "w") as archive:
+    path = folder / "sample-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("sample.py", text)
-        for name, said in {
+        for name, content in {
             "METADATA": "Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n",
             "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             "RECORD": "",
         }.items():
-            archive.writestr(f"sample-1.0.dist-info/{name}", said)
-    return made
+            archive.writestr(f"sample-1.0.dist-info/{name}", content)
+    return path
 
 
 def required(command: str, lock: Path, wheels: Path, target: Path) -> int:
@@ -106,9 +109,9 @@ def required(command: str, lock: Path, wheels: Path, target: Path) -> int:
 
 @pytest.mark.claim("supply.verify-runs")
 def test_hashes_are_required_and_changed_wheel_is_refused(tmp_path: Path):
-    (command,) = [one for one in commands() if one.startswith("pip ")]
-    made = wheel(tmp_path, "true = 1\n")
-    hashed = run([*PIP, "hash", str(made)], tmp_path).stdout.split("--hash=")[1].strip()
+    (command,) = [line for line in commands() if line.startswith("pip ")]
+    path = wheel(tmp_path, "true = 1\n")
+    hashed = run([*PIP, "hash", str(path)], tmp_path).stdout.split("--hash=")[1].strip()
     lock = tmp_path / "lock.txt"
     lock.write_text(f"sample==1.0 --hash={hashed}\n")
     assert required(command, lock, tmp_path, tmp_path / "good") == 0

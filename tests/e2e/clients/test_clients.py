@@ -40,14 +40,14 @@ def node() -> Programs:
 
 def in_environment(*packages: str) -> list[str]:
     """A command in a separate environment that has these packages from PyPI."""
-    given = [word for package in packages for word in ("--with", package)]
-    return [str(UV), "run", "--quiet", "--isolated", "--no-project", "--python", sys.executable, *given]
+    options = [word for package in packages for word in ("--with", package)]
+    return [str(UV), "run", "--quiet", "--isolated", "--no-project", "--python", sys.executable, *options]
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def bridge_command(
@@ -75,8 +75,8 @@ def bridge_command(
 
 
 def answers(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager
@@ -142,9 +142,13 @@ def test_a_client_does_what_the_table_says(row, transport, make_place, node, tmp
         words = [*program(row, node), json.dumps(setup), *row.get("words", ())]
         done = subprocess.run(words, env=own, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, (done.stderr[-3000:], log.read_text()[-2000:] if log.exists() else "")
-    found = {
-        step: said for step, said in json.loads(done.stdout.splitlines()[-1]).items() if said is not True
+    differences = {
+        step: outcome
+        for step, outcome in json.loads(done.stdout.splitlines()[-1]).items()
+        if outcome is not True
     }
-    assert found == row.get("differs_http" if transport == "http" else "differs", row.get("differs", {}))
-    if "writes with approval" not in found:  # a client that asks its user, in the way of its era
+    assert differences == row.get(
+        "differs_http" if transport == "http" else "differs", row.get("differs", {})
+    )
+    if "writes with approval" not in differences:  # a client that asks its user, in the way of its era
         assert ("approval.requested" in {event["type"] for event in place.audited}) == (row["era"] == MODERN)

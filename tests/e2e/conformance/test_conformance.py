@@ -33,9 +33,9 @@ def shipped(place: Place, grounds: Path, pinned: Programs, home: Path) -> Iterat
     options = ("--no-auth", "--approval", "never")
     with hosting(place, grounds / "conformance.log", *options) as hosted:
         arguments = '{"input": "rgb.tif", "output": "shipped.png"}'
-        given = ("--tool-name", "convert", "--tool-args-json", arguments)
+        words = ("--tool-name", "convert", "--tool-args-json", arguments)
         called = pinned.inspector(
-            *("--server-url", hosted.url, "--method", "tools/call", *given),
+            *("--server-url", hosted.url, "--method", "tools/call", *words),
             cwd=home,
             env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
             seconds=120,
@@ -71,8 +71,8 @@ def test_shipped_server_passes_conformance_without_suite_tools(pinned, shipped, 
 @pytest.mark.parametrize("era", ERAS)
 def test_suite_tools_pass_all_requirements_of_each_era(pinned, tmp_path, era):
     with fixture_server(tmp_path) as url:
-        found = run(pinned, url, era, tmp_path / "results")
-    assert complaints(found, expected("profile", era)) == []
+        results = run(pinned, url, era, tmp_path / "results")
+    assert complaints(results, expected("profile", era)) == []
 
 
 PASSED = [Check("a", "one", "SUCCESS"), Check("a", "two", "SUCCESS"), Check("b", "one", "WARNING")]
@@ -84,7 +84,7 @@ def test_every_difference_from_recorded_results_is_reported():
     fails = [PASSED[0], replace(PASSED[1], status="FAILURE"), PASSED[2]]
     for different in (
         fails,
-        [replace(one, status="SKIPPED") for one in PASSED],
+        [replace(check, status="SKIPPED") for check in PASSED],
         PASSED[1:],
         PASSED[2:],
         PASSED[:2],

@@ -52,8 +52,8 @@ def test_client_program_receives_the_complete_answer(make_place):
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    found = json.loads(ended.stdout)
-    assert set(found) == set(CALLS)
-    for tool, (data, sent) in found.items():
+    answers = json.loads(ended.stdout)
+    assert set(answers) == set(CALLS)
+    for tool, (data, sent) in answers.items():
         assert data == sent, tool
         assert data

@@ -30,8 +30,8 @@ SECONDS = 300  # limit of waiting, far longer than any call takes
 def inspect(
     pinned: Programs, place: Place, home: Path, era: str, *given: str
 ) -> "subprocess.CompletedProcess[str]":
-    asked = ("--protocol-era", era, "--format", "json", "--connect-timeout", str(SECONDS * 1000), *given)
-    words = (*asked, "--", *place.command("--approval", "never"))
+    options = ("--protocol-era", era, "--format", "json", "--connect-timeout", str(SECONDS * 1000), *given)
+    words = (*options, "--", *place.command("--approval", "never"))
     return pinned.inspector(*words, cwd=home, env={**environment(), "HOME": str(home)}, seconds=SECONDS)
 
 
@@ -39,8 +39,8 @@ def inspect(
 def test_every_tool_is_listed_with_valid_schemas(pinned, place, home, era):
     ended = inspect(pinned, place, home, era, "--method", "tools/list", "--strict")
     assert ended.returncode == 0, ended.stderr[-3000:]
-    listed = [one["name"] for one in json.loads(ended.stdout)["result"]["tools"]]
-    assert listed == [one.name for one in core(packaged())]
+    listed = [tool["name"] for tool in json.loads(ended.stdout)["result"]["tools"]]
+    assert listed == [tool.name for tool in core(packaged())]
     assert set(listed) == set(CALLS)
 
 
@@ -49,8 +49,8 @@ def test_every_tool_is_called(pinned, make_place, place, home, subtests):
         with subtests.test(era=era, tool=tool):
             own = make_place("dem.tif", "float.tif", "rgb.tif", "classes.tif", "zones.gpkg")
             arguments = json.dumps(CALLS[tool])
-            given = ("--method", "tools/call", "--tool-name", tool, "--tool-args-json", arguments)
-            ended = inspect(pinned, own, home, era, *given)
+            words = ("--method", "tools/call", "--tool-name", tool, "--tool-args-json", arguments)
+            ended = inspect(pinned, own, home, era, *words)
             assert ended.returncode == 0, ended.stderr[-3000:]
             result = json.loads(ended.stdout)["result"]
             assert result["structuredContent"]
@@ -60,5 +60,5 @@ def test_every_tool_is_called(pinned, make_place, place, home, subtests):
 
 
 def test_a_call_that_fails_is_seen_to_fail(pinned: Programs, place: Place, home: Path):
-    given = ("--method", "tools/call", "--tool-name", "info", "--tool-args-json", '{"path": "absent.tif"}')
-    assert inspect(pinned, place, home, "modern", *given).returncode == 5
+    words = ("--method", "tools/call", "--tool-name", "info", "--tool-args-json", '{"path": "absent.tif"}')
+    assert inspect(pinned, place, home, "modern", *words).returncode == 5

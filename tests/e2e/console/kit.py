@@ -131,7 +131,7 @@ class Window:
         self.page.evaluate("(hash) => { location.hash = hash; }", hash_)
 
     def shot(self, name: str) -> None:
-        """Keeps a screenshot."""
+        """Saves a screenshot."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         (ARTEFACTS / ".gitignore").write_text("*\n")
         before = self.page.viewport_size

@@ -22,10 +22,10 @@ STATIC = Path(runtime_file.__file__).parent / "static"
 def paths(method: str) -> list[str]:
     """Every address of the console that answers this method, with an example value for each variable part."""
     _page, mount = Console(mock.Mock(), None, None, *[mock.Mock()] * 4).routes()
-    api = next(one for one in mount.app.app.routes if getattr(one, "path", "") == "/api")
-    found = {one.path for one in api.routes if method in one.methods} - {"/login", "/logout"}
-    assert found
-    return [re.sub(r"{\w+(:int)?}", "1", f"api{one}") for one in sorted(found)]
+    api = next(route for route in mount.app.app.routes if getattr(route, "path", "") == "/api")
+    addresses = {route.path for route in api.routes if method in route.methods} - {"/login", "/logout"}
+    assert addresses
+    return [re.sub(r"{\w+(:int)?}", "1", f"api{path}") for path in sorted(addresses)]
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def test_nothing_happens_without_session_or_from_other_origins(base: str, person
     url, good, own = base + path, person.headers, {"Origin": origin(base)}
     assert plain("POST", url, json={}, headers=own).status_code == 401
     assert plain("POST", url, json={}, headers={**own, "Cookie": person.cookie}).status_code == 401
-    for elsewhere in ("https://evil.example", "null", "http://127.0.0.1:1", origin(base) + ".evil.example"):
-        assert plain("POST", url, json={}, headers={**good, "Origin": elsewhere}).status_code == 403
+    for foreign in ("https://evil.example", "null", "http://127.0.0.1:1", origin(base) + ".evil.example"):
+        assert plain("POST", url, json={}, headers={**good, "Origin": foreign}).status_code == 403
     nowhere = {name: value for name, value in good.items() if name != "Origin"}
     assert plain("POST", url, json={}, headers=nowhere).status_code == 403
     assert plain("POST", url, json={}, headers={**good, "Sec-Fetch-Site": "same-site"}).status_code == 403
@@ -66,9 +66,9 @@ def test_nothing_happens_without_session_or_from_other_origins(base: str, person
 @pytest.mark.claim("console.session-needed")
 def test_a_question_survives_every_forged_decision(stage: Stage, base: str, person: Person):
     row = asked(stage.place, local_user().id)
-    elsewhere = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
-    for given in (*elsewhere, {"X-Console-Key": ""}, {"Cookie": ""}):
-        headers = {**person.headers, **given}
+    foreign = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
+    for forged in (*foreign, {"X-Console-Key": ""}, {"Cookie": ""}):
+        headers = {**person.headers, **forged}
         plain("POST", f"{base}api/decide/{row.id}", json={"approved": True}, headers=headers)
     for body in ({}, {"approved": 1}, {"approved": "true"}, {"approved": None}):
         assert person.post(f"api/decide/{row.id}", body).status_code == 400
@@ -102,11 +102,11 @@ def test_expired_forged_or_foreign_link_opens_nothing(stage: Stage, base: str):
         new_login_token(notice.secret, time.time() + 10 * LINK_SECONDS), new_login_token("another", time.time()),
         f"{int(ends) + 30}.{nonce}.{proof}", f"{ends}.{nonce}.{'0' * 64}", "", good + "\n",
     ]  # fmt: skip
-    for one in forged:
-        reply = plain("POST", f"{base}api/login", json={"ticket": one}, headers={"Origin": origin(base)})
+    for ticket in forged:
+        reply = plain("POST", f"{base}api/login", json={"ticket": ticket}, headers={"Origin": origin(base)})
         assert reply.status_code == 401
-    for given in ({"token": "gdalmcp_x"}, {"ticket": 1}, {"ticket": None}, {}, {"token": ""}):
-        reply = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
+    for body in ({"token": "gdalmcp_x"}, {"ticket": 1}, {"ticket": None}, {}, {"token": ""}):
+        reply = plain("POST", f"{base}api/login", json=body, headers={"Origin": origin(base)})
         assert reply.status_code == 401
 
 
@@ -121,7 +121,7 @@ def test_who_leaves_is_out(stage: Stage):
 def test_cookie_is_hidden_from_scripts_and_other_sites(stage: Stage):
     address, _, ticket = stage.link().partition("#ticket=")
     reply = plain("POST", f"{address}api/login", json={"ticket": ticket}, headers={"Origin": origin(address)})
-    parts = {one.strip().partition("=")[0].lower() for one in reply.headers["set-cookie"].split(";")}
+    parts = {part.strip().partition("=")[0].lower() for part in reply.headers["set-cookie"].split(";")}
     assert {"httponly", "samesite", "path", "max-age"} <= parts
     assert "samesite=strict" in reply.headers["set-cookie"].lower()
 
@@ -155,8 +155,8 @@ def test_only_the_page_s_own_files_are_served(base: str):
         "../routes.py", "%2e%2e/routes.py", "static/app.js", "vendor/", "vendor/../app.js%00",
         "..%2f..%2fapp.py",
     ]  # fmt: skip
-    for one in tricks:
-        assert plain("GET", f"{server}console/{one}").status_code in (404, 307, 308), one
+    for path in tricks:
+        assert plain("GET", f"{server}console/{path}").status_code in (404, 307, 308), path
     assert plain("GET", base + "app.js").content == (STATIC / "app.js").read_bytes()
 
 
@@ -167,9 +167,9 @@ MARKUP = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eva
 def test_no_asset_names_another_server_or_makes_markup():
     for path in STATIC.glob("*.*"):
         text = path.read_text("utf-8")
-        elsewhere = re.search(r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z]", text.replace("// ", ""))
-        assert not elsewhere, path.name
-        assert not [one for one in MARKUP if one in text], path.name
+        match = re.search(r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z]", text.replace("// ", ""))
+        assert not match, path.name
+        assert not [fragment for fragment in MARKUP if fragment in text], path.name
 
 
 @pytest.mark.claim("console.text-is-text")
@@ -183,8 +183,8 @@ def test_vendored_files_match_their_listed_digests():
 def test_output_is_downloaded_unchanged_and_never_displayed(stage: Stage, person: Person):
     path = stage.place.path('"; filename=x.html\u00e4 <b>.svg')
     path.write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
-    _, made = published(stage.place, local_user().id, path)
-    href = person.post(f"api/link/{made.id}").json()["href"]
+    _, artifact = published(stage.place, local_user().id, path)
+    href = person.post(f"api/link/{artifact.id}").json()["href"]
     reply = plain("GET", person.base + href)
     assert reply.content == path.read_bytes()
     assert reply.headers["content-type"] == "application/octet-stream"
@@ -205,13 +205,13 @@ def test_an_output_that_is_none_is_not_found(person: Person, number: str):
 def test_history_has_gapless_pages_and_literal_search(stage: Stage, person: Person):
     paths = [stage.place.path(f"paged-{number}.tif") for number in range(60)]
     calls = [published(stage.place, local_user().id, path)[0].id for path in paths]
-    seen: list[str] = []
+    listed: list[str] = []
     cursor = ""
     while cursor is not None:
         page = person.get(f"api/calls?q=paged-&{cursor and f'cursor={cursor}'}").json()
-        seen += [one["id"] for one in page["calls"]]
+        listed += [call["id"] for call in page["calls"]]
         cursor = page["next"]
-    assert seen == calls[::-1]
+    assert listed == calls[::-1]
     for words, count in (("paged%2559", 0), ("paged-59", 1), ("'%20OR%201=1", 0)):
         assert len(person.get(f"api/calls?q={words}").json()["calls"]) == count
     assert person.get("api/calls?cursor=x").status_code == 400

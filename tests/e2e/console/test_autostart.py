@@ -31,16 +31,16 @@ def test_question_opens_page_without_giving_models_access(place: Place, tmp_path
         talk.done("info", path="dem.tif")
         assert opened(place) == []  # nothing needed it
         result = talk.call("convert", input="dem.tif", output="a.tif")
-        told = result.structured_content["error"]["requiresConfirmation"]
+        confirmation = result.structured_content["error"]["requiresConfirmation"]
         (notice,) = runtime_file.running(place.state, lambda _server: True)
-        assert told["console"] == f"{notice.address}#approval={told['approval']}"
-        said = result.model_dump_json() + (tmp_path / "log").read_text()
-        assert notice.secret not in said
-        assert "ticket" not in said
-        assert plain("GET", told["console"]).status_code == 200
-        assert plain("GET", f"{notice.address}api/questions/{told['approval']}").status_code == 401
+        assert confirmation["console"] == f"{notice.address}#approval={confirmation['approval']}"
+        text = result.model_dump_json() + (tmp_path / "log").read_text()
+        assert notice.secret not in text
+        assert "ticket" not in text
+        assert plain("GET", confirmation["console"]).status_code == 200
+        assert plain("GET", f"{notice.address}api/questions/{confirmation['approval']}").status_code == 401
         person = Person.by(notice.address, {"ticket": console(place.state).stdout.strip().partition("=")[2]})
-        assert person.post(f"api/decide/{told['approval']}", {"approved": True}).json()["yours"]
+        assert person.post(f"api/decide/{confirmation['approval']}", {"approved": True}).json()["yours"]
         assert not talk.call("convert", input="dem.tif", output="a.tif").is_error  # the same call once more
 
 
@@ -103,8 +103,8 @@ def test_picture_that_would_need_approval_is_not_made(place: Place, tmp_path: Pa
         until(lambda: links(place.state))
         base, _, ticket = links(place.state)[0].partition("#ticket=")
         person = Person.by(base, {"ticket": ticket})
-        _, made = published(place, local_user().id, place.path("dem.tif"))
-        assert person.get(f"api/pictures/{made.id}").status_code == 404
+        _, artifact = published(place, local_user().id, place.path("dem.tif"))
+        assert person.get(f"api/pictures/{artifact.id}").status_code == 404
         with approvals(place) as store:
             assert store.pending() == ()
         assert "call.started" not in {event["type"] for event in place.audited}

@@ -24,8 +24,8 @@ def test_a_person_browses_inputs_and_makes_a_folder(stage: Stage, opened: Window
     expect(opened.page.locator(".tile", has_text="results")).to_be_visible()
     opened.shot("files")
     assert (root / "inputs" / "results").is_dir()
-    made = [one for one in stage.place.audited if one["type"] == "folder.started"]
-    assert made[-1]["object"]["outputs"] == [f"{root}/inputs/results"]
+    events = [event for event in stage.place.audited if event["type"] == "folder.started"]
+    assert events[-1]["object"]["outputs"] == [f"{root}/inputs/results"]
 
 
 def test_files_page_reaches_nothing_outside_the_workspaces(stage: Stage):

@@ -1,4 +1,4 @@
-"""Beside the protocol over HTTP: a token gives access to what its scopes permit, and to nothing of other principals."""
+"""The console of a server over HTTP: a token gives access to what its scopes permit, and to nothing of other principals."""
 
 import json
 from collections.abc import Iterator
@@ -52,24 +52,24 @@ def people(house: House) -> dict[str, Person]:
 
 
 def statuses(people: dict[str, Person], path: str, body: dict[str, object] | None = None) -> dict[str, int]:
-    ask = (lambda one: one.get(path)) if body is None else (lambda one: one.post(path, body))
-    return {name: ask(one).status_code for name, one in people.items()}
+    ask = (lambda person: person.get(path)) if body is None else (lambda person: person.post(path, body))
+    return {name: ask(person).status_code for name, person in people.items()}
 
 
 @pytest.mark.claim("identity.others-unseen")
 def test_records_outputs_and_pictures_need_owner_or_administrator(house, people):
     path = house.server.place.path("ann.tif")
     path.write_bytes(b"ann's")
-    call, made = published(house.server.place, "token:ann", path)
+    call, artifact = published(house.server.place, "token:ann", path)
     may = {"ann": 200, "bob": 404, "carol": 404, "dora": 200, "erik": 200}
     assert statuses(people, f"api/calls/{call.id}") == may
-    assert statuses(people, f"api/link/{made.id}", {}) == may
-    pictures = statuses(people, f"api/pictures/{made.id}")
+    assert statuses(people, f"api/link/{artifact.id}", {}) == may
+    pictures = statuses(people, f"api/pictures/{artifact.id}")
     assert (pictures["bob"], pictures["carol"]) == (404, 404)
-    for name, one in people.items():
-        listed = [row["id"] for row in one.get("api/calls").json()["calls"]]
-        shown = [row["id"] for row in one.get("api/outputs").json()["outputs"]]
-        assert (call.id in listed, made.id in shown) == (may[name] == 200,) * 2
+    for name, person in people.items():
+        listed = [row["id"] for row in person.get("api/calls").json()["calls"]]
+        shown = [row["id"] for row in person.get("api/outputs").json()["outputs"]]
+        assert (call.id in listed, artifact.id in shown) == (may[name] == 200,) * 2
     for name in ("bob", "carol"):
         text = people[name].get("api/calls?q=ann").text + people[name].get("api/outputs").text
         assert "ann" not in text
@@ -78,7 +78,7 @@ def test_records_outputs_and_pictures_need_owner_or_administrator(house, people)
 def test_undo_takes_somebody_who_could_have_said_yes(house: House, people: dict[str, Person]):
     place = house.server.place
     call, _ = published(place, "token:ann", place.path("undone.tif"))
-    may = {"ann": 403, "bob": 404, "carol": 404, "dora": 409, "erik": 409}  # 409: no workspace remembers it
+    may = {"ann": 403, "bob": 404, "carol": 404, "dora": 409, "erik": 409}  # 409: no workspace can undo it
     assert statuses(people, f"api/undo/{call.id}", {}) == may
     assert not people["ann"].get(f"api/calls/{call.id}").json()["undoable"]
     own, _ = published(place, "token:carol", place.path("own.tif"))
@@ -100,15 +100,15 @@ def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, P
     with approvals(house.server.place) as store:
         assert store.get(row.id).state == "asked"
         assert store.grants() == ()
-    told = people["carol"].post(f"api/decide/{row.id}", {"approved": True}).json()
-    assert (told["state"], told["by"], told["yours"]) == ("released", "token:carol", True)
+    decision = people["carol"].post(f"api/decide/{row.id}", {"approved": True}).json()
+    assert (decision["state"], decision["by"], decision["yours"]) == ("released", "token:carol", True)
 
 
 def test_a_stream_holds_what_its_viewer_may_see(house: House, people: dict[str, Person]):
     row = asked(house.server.place, "token:ann")
-    seen = {name: one.first_event() for name, one in people.items()}
-    assert {name for name, text in seen.items() if row.id in text} == {"ann", "carol", "dora", "erik"}
-    assert "token:ann" not in seen["bob"]
+    first_events = {name: person.first_event() for name, person in people.items()}
+    assert {name for name, text in first_events.items() if row.id in text} == {"ann", "carol", "dora", "erik"}
+    assert "token:ann" not in first_events["bob"]
 
 
 def test_figures_audit_and_doctor_are_for_administrators(people: dict[str, Person]):
@@ -131,7 +131,7 @@ def test_approvers_grant_and_owners_or_administrators_revoke(house, people):
         theirs = store.grant(other, 60)
     assert (mine.principal, mine.tool, mine.workspace) == (other.principal, other.tool, other.workspace)
     assert mine.expires - mine.created == 15 * 60
-    shown = {name: len(one.get("api/grants").json()["grants"]) for name, one in people.items()}
+    shown = {name: len(person.get("api/grants").json()["grants"]) for name, person in people.items()}
     assert shown == {**dict.fromkeys(SCOPES, 2), "bob": 0}
     assert people["bob"].post(f"api/revoke/{mine.id}").status_code == 404
     assert people["ann"].post(f"api/revoke/{mine.id}").status_code == 403
@@ -182,9 +182,9 @@ def test_program_uses_its_token_but_foreign_pages_cannot(house: House):
     headers = {"Authorization": f"Bearer {house.tokens['dora']}"}
     assert plain("GET", f"{house.base}api/me", headers=headers).json()["admin"]
     for where in ("https://app.example.org", "https://evil.example"):
-        given = {**headers, "Origin": where}
-        assert plain("GET", f"{house.base}api/me", headers=given).status_code == 403
-        assert plain("POST", f"{house.base}api/login", json={}, headers=given).status_code == 403
+        foreign_headers = {**headers, "Origin": where}
+        assert plain("GET", f"{house.base}api/me", headers=foreign_headers).status_code == 403
+        assert plain("POST", f"{house.base}api/login", json={}, headers=foreign_headers).status_code == 403
 
 
 def test_no_foreign_request_causes_a_server_error(house: House):
@@ -199,11 +199,11 @@ def test_no_foreign_request_causes_a_server_error(house: House):
 def test_many_downloads_of_one_block_nobody_else(house, people):
     path = house.server.place.path("many.tif")
     path.write_bytes(b"ann's")
-    _, made = published(house.server.place, "token:ann", path)
-    while (reply := people["ann"].post(f"api/link/{made.id}")).status_code == 200:
+    _, artifact = published(house.server.place, "token:ann", path)
+    while (reply := people["ann"].post(f"api/link/{artifact.id}")).status_code == 200:
         pass
     assert reply.status_code == 429
-    assert people["dora"].post(f"api/link/{made.id}").status_code == 200
+    assert people["dora"].post(f"api/link/{artifact.id}").status_code == 200
 
 
 def test_local_user_enters_by_a_link(house: House):
@@ -216,8 +216,8 @@ def test_server_without_accounts_still_asks_who_decides(grounds: Path):
     place = sampled(grounds / "open-house")
     with hosting(place, grounds / "open-house.log", "--no-auth", "--console", "on") as server:
         base = f"{server.base}/console/"
-        for given in ({"token": "x"}, {"token": ""}, {}):
-            reply = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
+        for body in ({"token": "x"}, {"token": ""}, {}):
+            reply = plain("POST", f"{base}api/login", json=body, headers={"Origin": origin(base)})
             assert reply.status_code == 401
         assert plain("GET", f"{base}api/me", headers={"Authorization": "Bearer x"}).status_code == 401
         link = console(place.state).stdout.strip()

@@ -27,7 +27,7 @@ def publish(stage: Stage, name: str) -> int:
     assert person.post(f"api/decide/{stage.pending().id}", {"approved": True}).status_code == 200
     assert not call.result(60).is_error
     outputs = person.get("api/outputs").json()["outputs"]
-    return next(one["id"] for one in outputs if one["name"] == name)
+    return next(output["id"] for output in outputs if output["name"] == name)
 
 
 def test_map_has_legend_and_value_at_click(stage: Stage, opened: Window):
@@ -44,7 +44,7 @@ def test_map_has_legend_and_value_at_click(stage: Stage, opened: Window):
         ".legend"
     )
     expect(legend).to_contain_text("Band 1")
-    low, high = (float(legend.locator(one).inner_text()) for one in (".low", ".high"))
+    low, high = (float(legend.locator(selector).inner_text()) for selector in (".low", ".high"))
     values = [elevation(column, row) for column in range(COLUMNS) for row in range(ROWS)]
     assert 0 < low < high <= max(values)
     opened.page.locator("#identify").click()

@@ -34,18 +34,18 @@ def act(shown: Window, approval_id: str, what: str) -> None:
 
 def at_once(buttons: list[Locator]) -> None:
     """Clicks them at one moment, a second from now."""
-    for one in buttons:
-        expect(one).to_be_enabled()
+    for button in buttons:
+        expect(button).to_be_enabled()
     moment = time.time() * 1000 + 1000
-    for one in buttons:
-        one.evaluate("(button, at) => { setTimeout(() => button.click(), at - Date.now()); }", moment)
+    for button in buttons:
+        button.evaluate("(button, at) => { setTimeout(() => button.click(), at - Date.now()); }", moment)
 
 
 @pytest.fixture
 def second(browser: Browser, stage: Stage) -> Iterator[Window]:
     """Another window of the same person."""
-    with window(browser, stage.link()) as found:
-        yield found
+    with window(browser, stage.link()) as other_window:
+        yield other_window
 
 
 def test_approved_call_runs_and_its_output_is_undoable(stage, opened):
@@ -70,7 +70,7 @@ def seen_on_the_map_and_fetched(stage: Stage, opened: Window) -> None:
     tile.get_by_text("Show on map").click()
     assert opened.page.locator("#map path.box").count() > 0
     outputs = stage.enter().get("api/outputs").json()["outputs"]
-    (box,) = next(one["wgs84"] for one in outputs if one["name"] == "yes.tif")
+    (box,) = next(output["wgs84"] for output in outputs if output["name"] == "yes.tif")
     assert box == pytest.approx([15.0, 41.9957, 15.0087, 42.0], abs=0.001)  # as the call described its output
     opened.shot("outputs")
     with opened.page.expect_download() as fetched:
@@ -88,7 +88,7 @@ def undone(stage: Stage, opened: Window, call_id: str) -> None:
     button.click()
     until(lambda: not stage.place.path("yes.tif").exists())
     expect(opened.page.locator("button.careful")).to_have_count(0)
-    events = [one["type"] for one in stage.place.audited if one.get("call") == call_id]
+    events = [event["type"] for event in stage.place.audited if event.get("call") == call_id]
     assert events[-2:] == ["undo.started", "undo.finished"]
 
 
@@ -118,15 +118,18 @@ def test_expired_question_cannot_be_answered(stage: Stage, opened: Window):
 def test_first_of_two_simultaneous_windows_decides(stage, opened, second):
     row = asked(stage.place, local_user().id)
     windows = (opened, second)
-    at_once([card(one, row.id).locator("[data-act=approve]") for one in windows])
-    for one in windows:
-        expect(card(one, row.id).locator(".verdict")).to_be_visible()
+    at_once([card(view, row.id).locator("[data-act=approve]") for view in windows])
+    for view in windows:
+        expect(card(view, row.id).locator(".verdict")).to_be_visible()
     with approvals(stage.place) as store:
         after = store.get(row.id)
         store.end(row.id, store.get(row.id).holder)
     assert after.state == "released"  # no call waits for the approval
-    assert [one.page.locator(".verdict").text_content().count(after.decided_how) for one in windows] == [1, 1]
-    until(lambda: sum(one.page.locator(".toast.bad").count() for one in windows) == 1)
+    assert [view.page.locator(".verdict").text_content().count(after.decided_how) for view in windows] == [
+        1,
+        1,
+    ]
+    until(lambda: sum(view.page.locator(".toast.bad").count() for view in windows) == 1)
 
 
 def test_temporary_grant_admits_calls_until_revoked(stage: Stage, opened: Window):
@@ -167,7 +170,7 @@ def test_cancelled_running_call_leaves_no_container(stage, opened, containers):
 
 
 def listed(**row: object) -> dict[str, object]:
-    """A list of one row, as a question has it."""
+    """A list of one row, in the form that a question contains."""
     return {"shown": [row], "more": 0}
 
 
@@ -209,8 +212,8 @@ def test_call_and_file_texts_are_displayed_as_text(stage: Stage, opened: Window)
 
 
 def nothing_injected(opened: Window) -> None:
-    found = "document.querySelectorAll('main script, main b, main img[src=x], main [onerror], main iframe').length"
-    assert opened.page.evaluate(found) == 0
+    script = "document.querySelectorAll('main script, main b, main img[src=x], main [onerror], main iframe').length"
+    assert opened.page.evaluate(script) == 0
 
 
 ATTEMPTS = (
@@ -231,7 +234,9 @@ def test_browser_policy_stops_script_despite_a_page_fault(browser: Browser, stag
         page = context.new_page()
         page.goto(stage.base)
         expect(page.locator("main")).to_contain_text("gdal-mcp console")
-        assert {one: page.evaluate(LATER % one) for one in ATTEMPTS} == dict.fromkeys(ATTEMPTS, "refused")
+        assert {attempt: page.evaluate(LATER % attempt) for attempt in ATTEMPTS} == dict.fromkeys(
+            ATTEMPTS, "refused"
+        )
         assert page.evaluate("window.broken === undefined")
 
 
@@ -242,7 +247,7 @@ def test_everything_can_be_decided_with_the_keyboard_alone(stage: Stage, opened:
         opened.page.keyboard.press("Tab")
         focused = "document.activeElement.dataset.act === 'approve'"
         style = "getComputedStyle(document.activeElement).outlineStyle"
-        assert opened.page.evaluate(style) != "none"  # one sees where one is
+        assert opened.page.evaluate(style) != "none"  # the focus is visible
         if opened.page.evaluate(focused):
             break
     opened.page.keyboard.press("Enter")
@@ -267,21 +272,21 @@ def test_a_new_question_is_announced(stage: Stage, opened: Window):
 
 def test_colour_scheme_follows_system_and_switch(browser: Browser, stage: Stage):
     ground = "getComputedStyle(document.body).backgroundColor"
-    seen = {}
+    colours = {}
     for scheme in ("light", "dark"):
         with window(browser, stage.link(), color_scheme=scheme) as shown:
-            seen[scheme] = shown.page.evaluate(ground)
+            colours[scheme] = shown.page.evaluate(ground)
             shown.shot(f"approvals-{scheme}")
             shown.page.locator(".menu summary").click()
             switch = shown.page.locator("#theme")
             switch.click()
             light = shown.page.evaluate(ground)
             switch.click()
-            assert light == seen["light"]
-            assert shown.page.evaluate(ground) == seen.get("dark", shown.page.evaluate(ground))
+            assert light == colours["light"]
+            assert shown.page.evaluate(ground) == colours.get("dark", shown.page.evaluate(ground))
             shown.page.reload()
             assert shown.page.evaluate("document.documentElement.dataset.theme") == "dark"
-    assert seen["light"] != seen["dark"]
+    assert colours["light"] != colours["dark"]
 
 
 def test_page_without_access_explains_how_to_get_it(browser: Browser, stage: Stage):
@@ -331,22 +336,22 @@ def test_outputs_with_one_stem_both_appear_in_gallery(
     call = Call(secrets.token_hex(8), "local:other", "convert", {})
     check = Call(secrets.token_hex(8), "local:other", "validate_call", {}, argv=("gdal", "same.tif"))
     with closing(Registry(place.state / "registry.sqlite")) as registry:
-        for one in (call, check):
-            registry.begin_call(one)
+        for recorded in (call, check):
+            registry.begin_call(recorded)
         rows = tuple({"path": str(path), "kind": "dataset"} for path in paths)
         registry.finish_call(replace(call, outcome="OK", outputs=rows))
         registry.finish_call(replace(check, outcome="OK"))
-        made = [
+        artifacts = [
             Artifact(path.as_uri(), str(path), path.name, 1, "image/tiff", secrets.token_hex(32))
             for path in paths
         ]
-        registry.add_artifacts(call.id, made)
-    shown = {one["path"] for one in me.get("api/outputs").json()["outputs"]}
+        registry.add_artifacts(call.id, artifacts)
+    shown = {output["path"] for output in me.get("api/outputs").json()["outputs"]}
     assert {str(path) for path in paths} <= shown
-    plain = {one["id"] for one in me.get("api/calls").json()["calls"]}
-    whole = {one["id"] for one in me.get("api/calls?checks=1").json()["calls"]}
-    assert call.id in plain & whole
-    assert check.id in whole - plain
+    plain = {row["id"] for row in me.get("api/calls").json()["calls"]}
+    with_checks = {row["id"] for row in me.get("api/calls?checks=1").json()["calls"]}
+    assert call.id in plain & with_checks
+    assert check.id in with_checks - plain
     about = me.get("api/me").json()
     assert about["approval"] == "writes"
     assert about["image"]

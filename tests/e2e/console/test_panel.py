@@ -60,7 +60,7 @@ class Panel:
         self.page.evaluate("(message) => tell(message)", message)
 
     def ask(self, method: str) -> dict[str, Any]:
-        """The answer to a request of the host's."""
+        """The answer to a request of the host."""
         self.page.evaluate("(method) => tell({ id: `host-${method}`, method, params: {} })", method)
         got = self.page.wait_for_function("(id) => heard.find((one) => one.id === id)", arg=f"host-{method}")
         return got.json_value()
@@ -81,22 +81,25 @@ def hosted(browser: Browser, html: str) -> Iterator[Panel]:
         page = context.new_page()
         page.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
         page.on("pageerror", lambda error: wrong.append(f"error {error}"))
-        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
         page.route("**/*", lambda route: route.fulfill(body=HOST, headers={"Content-Type": "text/html", "Content-Security-Policy": POLICY}))  # fmt: skip
-        asked: list[str] = []
-        page.on("request", lambda one: asked.append(one.url) if not one.url.startswith("data:") else None)
+        requested: list[str] = []
+        page.on(
+            "request",
+            lambda request: requested.append(request.url) if not request.url.startswith("data:") else None,
+        )
         page.goto("http://host.test/")
         page.evaluate("(html) => { document.querySelector('iframe').srcdoc = html; }", html)
         page.wait_for_function("() => heard.some((one) => one.method === 'ui/notifications/initialized')")
         frame = page.frames[1]
-        found = Panel(page, frame)
-        yield found
-        for message in found.heard:
+        shown = Panel(page, frame)
+        yield shown
+        for message in shown.heard:
             if "method" in message:
-                told = {name: message[name] for name in ("method", "params") if name in message}
-                jsonschema.validate(told, SCHEMAS[SENT[message["method"]]])
+                body = {name: message[name] for name in ("method", "params") if name in message}
+                jsonschema.validate(body, SCHEMAS[SENT[message["method"]]])
         assert [*wrong, *frame.evaluate("window.violations")] == []
-        assert [one for one in asked if one != "http://host.test/"] == []
+        assert [url for url in requested if url != "http://host.test/"] == []
 
 
 @contextmanager
@@ -111,8 +114,8 @@ def client_of(app: Any, era: str, *, shows: bool) -> Iterator[Talk]:
 
 @pytest.fixture(scope="module")
 def app(grounds: Path) -> Iterator[Any]:
-    with running(settings_for(sampled(grounds / "panel").command())) as made:
-        yield made
+    with running(settings_for(sampled(grounds / "panel").command())) as panel_app:
+        yield panel_app
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +134,12 @@ def test_only_panel_clients_get_a_panel_others_pictures(app: Any):
         for shows in (False, True):
             with client_of(app, era, shows=shows) as talk:
                 tools = talk.ask("list_tools").tools
-                listed[shows] = {one.name: (one.meta or {}).get("ui") for one in tools}
+                listed[shows] = {tool.name: (tool.meta or {}).get("ui") for tool in tools}
                 # what a model reads is the same
-                plain = [one.model_copy(update={"meta": None}) for one in tools]
+                plain = [tool.model_copy(update={"meta": None}) for tool in tools]
                 assert plain == listed.setdefault("plain", plain)
-                made = talk.call("preview", path="dem.tif")
-                assert [one.mime_type for one in made.content if one.type == "image"] == ["image/png"]
+                result = talk.call("preview", path="dem.tif")
+                assert [part.mime_type for part in result.content if part.type == "image"] == ["image/png"]
         assert set(listed[False].values()) == {None}
         assert all(listed[True][name] for name in ("preview", "convert", "pipeline", "gdal_write"))
         assert not listed[True]["gdal_search"]
@@ -154,23 +157,25 @@ def test_panel_map_shows_result_extent_checks_and_approval(browser, app, html):
     with client_of(app, ERAS[1], shows=True) as talk, hosted(browser, html) as shown:
         arguments = {"input": "dem.tif", "output": "panel.tif", "dst_crs": "EPSG:3857"}
         arguments |= {"resampling": "nearest"}  # which a check concerns
-        made = result_of(talk.call("reproject", **arguments))
-        told = made["structuredContent"]
+        result = result_of(talk.call("reproject", **arguments))
+        content = result["structuredContent"]
         shown.tell("tool-input", arguments=arguments)
-        shown.tell("tool-result", **made)
+        shown.tell("tool-result", **result)
         expect(shown.frame.locator("#map path.box")).to_have_count(1)
         expect(shown.frame.locator("#map img.leaflet-image-layer")).to_have_count(1)
         picture = shown.frame.locator(".picture img")
         assert picture.evaluate("async (image) => { await image.decode(); return image.naturalWidth; }") > 0
-        [box] = [one["description"]["wgs84"] for one in told["outputs"]]
-        text, place = shown.text(), ", ".join(f"{one:.4f}" for one in box)
-        for said in ("panel.tif", "EPSG:3857", place, told["receipt"]["approval"]):
-            assert said in text, said
-        codes = {one["code"] for one in (*told.get("checks", ()), *told["outputs"][0]["checks"])}
+        [box] = [output["description"]["wgs84"] for output in content["outputs"]]
+        text, place = shown.text(), ", ".join(f"{number:.4f}" for number in box)
+        for expected in ("panel.tif", "EPSG:3857", place, content["receipt"]["approval"]):
+            assert expected in text, expected
+        codes = {check["code"] for check in (*content.get("checks", ()), *content["outputs"][0]["checks"])}
         assert codes
-        assert {one.get_attribute("data-code") for one in shown.frame.locator(".check").all()} == codes
+        assert {
+            element.get_attribute("data-code") for element in shown.frame.locator(".check").all()
+        } == codes
         assert shown.frame.evaluate("document.documentElement.dataset.theme") == "dark"
-        sizes = [one for one in shown.heard if one.get("method", "").endswith("size-changed")]
+        sizes = [message for message in shown.heard if message.get("method", "").endswith("size-changed")]
         assert sizes[-1]["params"]["height"] > 500
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         shown.page.screenshot(path=ARTEFACTS / "panel.png", full_page=True)
@@ -192,7 +197,7 @@ def hostile() -> dict[str, Any]:
     crs = {"code": MARKUP, "kind": MARKUP}
     facts = {"driver": MARKUP, "size": [MARKUP, 2], "crs": crs, "wgs84": [15, 42, 16, 43], "layers": [None, MARKUP, {"features": MARKUP}]}  # fmt: skip
     row = {"path": f"/maps/{MARKUP}", "description": facts, "checks": [CHECK, None, MARKUP]}
-    told = {
+    content = {
         "outputs": [row, None, 7],
         "checks": [CHECK],
         "receipt": {"approval": MARKUP, "call_id": MARKUP, "tier": MARKUP, "seconds": MARKUP},
@@ -203,7 +208,7 @@ def hostile() -> dict[str, Any]:
         {"type": "image", "mimeType": "image/png", "data": data}
         for data in ('"><script>alert(3)</script>', "x,y")
     ]
-    return {"content": [{"type": "text", "text": MARKUP}, *pictures], "structuredContent": told}
+    return {"content": [{"type": "text", "text": MARKUP}, *pictures], "structuredContent": content}
 
 
 @pytest.mark.claim("console.panel-reaches-nothing")
@@ -243,8 +248,8 @@ def test_page_policy_is_stricter_than_its_host(browser: Browser, html: str):
     )
     assert injected != html
     markup = "(() => { try { document.body.innerHTML = '<b>x</b>'; return 'done'; } catch { return 'refused'; } })()"
-    found = []
-    stopped = pytest.raises(AssertionError, match="script-src")  # and seen
+    outcomes = []
+    stopped = pytest.raises(AssertionError, match="script-src")  # the violation was also reported
     with stopped, hosted(browser, injected) as shown:
-        found += [shown.frame.evaluate("window.broken"), shown.frame.evaluate(markup)]
-    assert found == [None, "refused"]
+        outcomes += [shown.frame.evaluate("window.broken"), shown.frame.evaluate(markup)]
+    assert outcomes == [None, "refused"]

@@ -49,9 +49,9 @@ class Gallery:
         self.meanwhile()
         if request.arguments["path"].endswith(".csv"):
             return SimpleNamespace(done=None, error=SimpleNamespace(code=Code.GDAL_ERROR))
-        seen = await anyio.Path(request.arguments["path"]).read_bytes()
+        data = await anyio.Path(request.arguments["path"]).read_bytes()
         shown = {"color": "gray", "bands": [1], "stretch": [[0.0, 9.0]]}
-        return SimpleNamespace(done=SimpleNamespace(preview=PNG + seen), error=None, result={"shown": shown})
+        return SimpleNamespace(done=SimpleNamespace(preview=PNG + data), error=None, result={"shown": shown})
 
     def publish(self, name: str, data: bytes) -> Artifact:
         path = self.root / name
@@ -60,12 +60,12 @@ class Gallery:
         call = hashlib.sha256(name.encode()).hexdigest()[:16]
         self.registry.begin_call(Call(call, ANN.name, "convert", {}))
         digest = hashlib.sha256(data).hexdigest()
-        made = Artifact(path.as_uri(), str(path), path.name, len(data), "image/tiff", digest)
-        return self.registry.add_artifacts(call, [made])[0]
+        artifact = Artifact(path.as_uri(), str(path), path.name, len(data), "image/tiff", digest)
+        return self.registry.add_artifacts(call, [artifact])[0]
 
     def picture(self, artifact: Artifact, workspaces: Workspaces | None = None) -> bytes | None:
-        found: bytes | None = anyio.run(self._pictures.of, artifact, ANN, workspaces or self.workspaces)
-        return found
+        image: bytes | None = anyio.run(self._pictures.of, artifact, ANN, workspaces or self.workspaces)
+        return image
 
     @property
     def kept(self) -> list[Path]:
@@ -74,33 +74,37 @@ class Gallery:
 
 @pytest.fixture
 def gallery(tmp_path: Path) -> Iterator[Gallery]:
-    made = Gallery(tmp_path)
-    with closing(made.registry):
-        yield made
+    new_gallery = Gallery(tmp_path)
+    with closing(new_gallery.registry):
+        yield new_gallery
 
 
 def test_a_picture_is_drawn_once_and_kept(gallery: Gallery):
-    one = gallery.publish("a.tif", b"old")
-    assert [gallery.picture(one), gallery.picture(one), gallery.drawn] == [PNG + b"old", PNG + b"old", 1]
+    artifact = gallery.publish("a.tif", b"old")
+    assert [gallery.picture(artifact), gallery.picture(artifact), gallery.drawn] == [
+        PNG + b"old",
+        PNG + b"old",
+        1,
+    ]
 
 
 def test_what_gdal_cannot_draw_is_not_tried_again(gallery: Gallery):
-    one = gallery.publish("a.csv", b"a,b")
-    assert [gallery.picture(one), gallery.picture(one), gallery.drawn] == [None, None, 1]
+    artifact = gallery.publish("a.csv", b"a,b")
+    assert [gallery.picture(artifact), gallery.picture(artifact), gallery.drawn] == [None, None, 1]
 
 
 @pytest.mark.parametrize("how", ["in place", "another", "gone", "link"])
 def test_file_exchanged_during_drawing_gives_no_picture(gallery: Gallery, how: str):
-    one = gallery.publish("a.tif", b"old")
-    path, other = Path(one.path), gallery.root / "other.tif"
+    artifact = gallery.publish("a.tif", b"old")
+    path, other = Path(artifact.path), gallery.root / "other.tif"
     other.write_bytes(b"new")
     gallery.meanwhile = lambda: (exchange(how, path, other), path.exists() or path.write_bytes(b"new"))
-    assert (gallery.picture(one), gallery.drawn, gallery.kept) == (None, 1, [])
+    assert (gallery.picture(artifact), gallery.drawn, gallery.kept) == (None, 1, [])
 
 
 def test_file_restored_before_checking_gives_no_picture(gallery: Gallery):
-    one = gallery.publish("a.tif", b"old")
-    path, aside = Path(one.path), gallery.root / "aside.tif"
+    artifact = gallery.publish("a.tif", b"old")
+    path, aside = Path(artifact.path), gallery.root / "aside.tif"
 
     def swap() -> None:
         path.rename(aside)
@@ -109,7 +113,7 @@ def test_file_restored_before_checking_gives_no_picture(gallery: Gallery):
         aside.replace(path)
 
     gallery.meanwhile = swap
-    assert gallery.picture(one) is None
+    assert gallery.picture(artifact) is None
     assert gallery.kept == []
 
 
@@ -127,19 +131,19 @@ def exchange(how: str, path: Path, other: Path) -> None:
 
 
 def test_similar_looking_files_have_separate_pictures(gallery: Gallery):
-    one, two = (gallery.publish(f"{name}/same.vrt", b"<VRTDataset/>") for name in ("one", "two"))
-    assert one.sha256 == two.sha256
-    gallery.picture(one)
-    gallery.picture(two)
+    first, second = (gallery.publish(f"{name}/same.vrt", b"<VRTDataset/>") for name in ("one", "two"))
+    assert first.sha256 == second.sha256
+    gallery.picture(first)
+    gallery.picture(second)
     assert gallery.drawn == len(gallery.kept) == 2
 
 
 def test_lost_workspace_access_hides_stored_pictures(gallery: Gallery, tmp_path: Path):
-    one = gallery.publish("a.tif", b"old")
-    assert gallery.picture(one)
+    artifact = gallery.publish("a.tif", b"old")
+    assert gallery.picture(artifact)
     other = tmp_path / "elsewhere"
     other.mkdir()
-    assert gallery.picture(one, Workspaces((Workspace.at(other, writable=True),))) is None
+    assert gallery.picture(artifact, Workspaces((Workspace.at(other, writable=True),))) is None
 
 
 @pytest.mark.engine
@@ -148,20 +152,20 @@ def test_server_draws_exactly_what_was_published(stage: Stage):
     path = place.path("pictured.tif")
     shutil.copyfile(place.path("dem.tif"), path)
     data = path.read_bytes()
-    made = recorded(stage, path, data)
+    artifact = recorded(stage, path, data)
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))  # as long, and a raster too
-    assert shown(person, made) == 404
+    assert shown(person, artifact) == 404
     path.write_bytes(data)
-    assert shown(person, made) == 200
+    assert shown(person, artifact) == 200
 
 
 def recorded(stage: Stage, path: Path, data: bytes) -> Artifact:
     """A row of a call that published just that."""
     call, _ = published(stage.place, local_user().id, path)
     digest = hashlib.sha256(data).hexdigest()
-    made = Artifact(path.as_uri(), str(path), path.name, len(data), "image/tiff", digest)
+    artifact = Artifact(path.as_uri(), str(path), path.name, len(data), "image/tiff", digest)
     with closing(Registry(stage.place.state / "registry.sqlite")) as registry:
-        return registry.add_artifacts(call.id, [made])[0]
+        return registry.add_artifacts(call.id, [artifact])[0]
 
 
 def shown(person: Person, artifact: Artifact) -> int:
@@ -169,11 +173,11 @@ def shown(person: Person, artifact: Artifact) -> int:
 
 
 def test_legend_belongs_to_picture_and_needs_its_workspace(gallery: Gallery, tmp_path: Path):
-    made = gallery.publish("a.tif", b"one")
+    artifact = gallery.publish("a.tif", b"one")
     with pytest.raises(Refused):
-        gallery._pictures.legend(made, gallery.workspaces)
-    gallery.picture(made)
-    assert gallery._pictures.legend(made, gallery.workspaces)["stretch"] == [[0.0, 9.0]]
+        gallery._pictures.legend(artifact, gallery.workspaces)
+    gallery.picture(artifact)
+    assert gallery._pictures.legend(artifact, gallery.workspaces)["stretch"] == [[0.0, 9.0]]
     (tmp_path / "another").mkdir()
     with pytest.raises(Refused):
-        gallery._pictures.legend(made, Workspaces((Workspace.at(tmp_path / "another", writable=True),)))
+        gallery._pictures.legend(artifact, Workspaces((Workspace.at(tmp_path / "another", writable=True),)))

@@ -23,27 +23,29 @@ ANN = Principal("token:ann", frozenset())
 def test_a_session_ends_with_its_time():
     now = 0.0
     sessions = Sessions(lambda: now)
-    made = sessions.open(ANN, None)
+    session = sessions.open(ANN, None)
     now = SECONDS - 1
-    assert sessions.find(made.id, made.key) == made
+    assert sessions.find(session.id, session.key) == session
     now = SECONDS
-    assert sessions.find(made.id, made.key) is None
+    assert sessions.find(session.id, session.key) is None
 
 
 def test_sessions_are_bounded_and_oldest_makes_room():
     sessions = Sessions()
-    made = [sessions.open(Principal(f"token:{number}", frozenset()), None) for number in range(MOST + 1)]
-    assert [sessions.find(one.id, one.key) is not None for one in made] == [False] + [True] * MOST
+    opened = [sessions.open(Principal(f"token:{number}", frozenset()), None) for number in range(MOST + 1)]
+    assert [sessions.find(session.id, session.key) is not None for session in opened] == [False] + [
+        True
+    ] * MOST
 
 
 @pytest.mark.claim("identity.others-unseen")
 def test_frequent_login_ends_only_own_sessions():
     sessions = Sessions()
     bob = sessions.open(Principal("token:bob", frozenset()), None)
-    made = [sessions.open(ANN, None) for _ in range(2 * MOST)]
+    opened = [sessions.open(ANN, None) for _ in range(2 * MOST)]
     assert sessions.find(bob.id, bob.key) == bob
-    kept = [sessions.find(one.id, one.key) is not None for one in made]
-    assert kept == [False] * (len(made) - MAX_PER_PRINCIPAL) + [True] * MAX_PER_PRINCIPAL
+    still_open = [sessions.find(session.id, session.key) is not None for session in opened]
+    assert still_open == [False] * (len(opened) - MAX_PER_PRINCIPAL) + [True] * MAX_PER_PRINCIPAL
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_stream_ends_with_the_access_of_its_viewer(server: Any, monkeypatch: pyt
         async def is_good() -> bool:
             return next(good)
 
-        sent.extend([one async for one in Live(server).events(Viewer(ANN, "x"), is_good)])
+        sent.extend([event async for event in Live(server).events(Viewer(ANN, "x"), is_good)])
 
     anyio.run(look)
     assert sent[-1].startswith(b"event: over")
@@ -79,12 +81,12 @@ def test_stream_ends_with_the_access_of_its_viewer(server: Any, monkeypatch: pyt
 
 def test_the_registry_is_asked_once_however_many_look(server: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(live, "LOOK_SECONDS", 3600.0)
-    asked = 0
+    requests = 0
     real = server.approvals.approvals.pending
 
     def counted() -> Any:
-        nonlocal asked
-        asked += 1
+        nonlocal requests
+        requests += 1
         return real()
 
     monkeypatch.setattr(server.approvals.approvals, "pending", counted)
@@ -96,16 +98,16 @@ def test_the_registry_is_asked_once_however_many_look(server: Any, monkeypatch: 
                 group.start_soon(streams.now)
 
     anyio.run(look)
-    assert asked == 1
+    assert requests == 1
 
 
 def test_each_is_sent_what_that_one_may_see(server: Any):
-    asked = Approval(plan_digest="d", principal="token:bob", tool="t", summary="?")
-    row = server.approvals.approvals.request(asked, 60)
+    approval = Approval(plan_digest="d", principal="token:bob", tool="t", summary="?")
+    row = server.approvals.approvals.request(approval, 60)
     snapshot = anyio.run(Live(server).now)
     bob, carol = Principal("token:bob", frozenset()), Principal("token:carol", frozenset({APPROVE}))
-    for who, seen in ((ANN, []), (bob, [row.id]), (carol, [row.id])):
-        assert [one["id"] for one in snapshot.questions(Viewer(who, "x"))["pending"]] == seen
+    for who, visible in ((ANN, []), (bob, [row.id]), (carol, [row.id])):
+        assert [question["id"] for question in snapshot.questions(Viewer(who, "x"))["pending"]] == visible
 
 
 @pytest.mark.claim("console.strangers-bounded")

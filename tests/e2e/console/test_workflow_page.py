@@ -52,8 +52,8 @@ def stands(shown: Window) -> dict[str, str]:
 
 def begun(stage: Stage) -> Counter[str]:
     """The calls that started, without those that draw pictures."""
-    tools = (one["tool"] for one in stage.place.audited if one["type"] == "call.started")
-    return Counter(one for one in tools if one != "preview")
+    tools = (event["tool"] for event in stage.place.audited if event["type"] == "call.started")
+    return Counter(tool for tool in tools if tool != "preview")
 
 
 def test_failed_workflow_shows_steps_and_restarts_from_one(stage: Stage, opened: Window):

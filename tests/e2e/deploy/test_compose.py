@@ -36,8 +36,8 @@ class Compose:
         if plugin.returncode != 0:
             program, file = ["docker-compose"], folder / "compose.yaml"
             file.write_text(yaml.safe_dump(_for_version_1()))
-        given = ["--file", str(file), "--project-directory", str(ROOT), "--project-name", self.project]
-        self._command = [*program, *given]
+        options = ["--file", str(file), "--project-directory", str(ROOT), "--project-name", self.project]
+        self._command = [*program, *options]
 
     def __call__(self, *words: str) -> str:
         """The command's output. Fails the test if the command fails."""
@@ -99,11 +99,11 @@ def compose(
         "SERVER_IMAGE": TAG,
         "PROXY_IMAGE": proxy_image(client),
     }
-    made = Compose(tmp_path, variables, engine)
+    stack = Compose(tmp_path, variables, engine)
     try:
-        yield made
+        yield stack
     finally:
-        made("down", "--volumes")
+        stack("down", "--volumes")
 
 
 def _ready(address: str) -> bool:

@@ -43,8 +43,8 @@ def maps(tmp_path: Path) -> Path:
 def filled(folder: Path, owner: tuple[int, int], mode: int = 0o755) -> Path:
     folder.mkdir()
     write_samples(folder)
-    for one in (*folder.iterdir(), folder):
-        os.chown(one, *owner)
+    for path in (*folder.iterdir(), folder):
+        os.chown(path, *owner)
     folder.chmod(mode)
     return folder
 
@@ -59,11 +59,11 @@ class Server:
 
     def command(self, *options: str, inside: str = "", words: tuple[str, ...] = ("serve",)) -> list[str]:
         place = inside or str(self._maps)
-        given = [f"--env=GDAL_MCP_IMAGE={self.image.id}", f"--volume={self._maps}:{place}"]
-        given += [f"--volume={self._socket}:/var/run/docker.sock", "--name", self.name]
+        arguments = [f"--env=GDAL_MCP_IMAGE={self.image.id}", f"--volume={self._maps}:{place}"]
+        arguments += [f"--volume={self._socket}:/var/run/docker.sock", "--name", self.name]
         run = ["docker", "--host", f"unix://{self._socket}", "run", "-i", "--rm"]
-        run += [] if any(one.startswith("--publish") for one in options) else ["--network=none"]
-        return [*run, *given, *options, self._built, *words, self.option, place]
+        run += [] if any(option.startswith("--publish") for option in options) else ["--network=none"]
+        return [*run, *arguments, *options, self._built, *words, self.option, place]
 
     @contextmanager
     def talk(self, log: Path, *options: str, era: str = ERAS[0], inside: str = "") -> Iterator[Pipes]:
@@ -84,19 +84,19 @@ def server(client: docker.DockerClient, built: str, image: Image, maps: Path) ->
 
 def converted(pipes: Pipes, name: str) -> str:
     """The output path of a call that must succeed."""
-    told = pipes.call("convert", {"input": "dem.tif", "output": name})["structuredContent"]
-    assert "output" in told, told
-    return str(told["output"])
+    result = pipes.call("convert", {"input": "dem.tif", "output": name})["structuredContent"]
+    assert "output" in result, result
+    return str(result["output"])
 
 
 @pytest.mark.claim("engine.root-given-up")
 def test_it_needs_no_other_option(server: Server, maps: Path, tmp_path: Path, client: docker.DockerClient):
     with server.talk(tmp_path / "log", "--env=GDAL_MCP_APPROVAL=never") as pipes:
         converted(pipes, "copy.tif")
-        made = client.containers.get(server.name)
-        lines = made.exec_run(["cat", "/proc/1/status"]).output.decode().splitlines()
+        container = client.containers.get(server.name)
+        lines = container.exec_run(["cat", "/proc/1/status"]).output.decode().splitlines()
         status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        assert json.loads(made.exec_run(["gdal-mcp", "approve", "--json"]).output) == []
+        assert json.loads(container.exec_run(["gdal-mcp", "approve", "--json"]).output) == []
     assert status["Uid"].split() == [str(OWNER[0])] * 4
     assert (status["CapEff"].strip("0"), status["CapPrm"].strip("0"), status["NoNewPrivs"]) == ("", "", "1")
     written = (maps / "copy.tif").stat()
@@ -115,8 +115,8 @@ def test_confined_it_takes_the_options_that_it_names(server: Server, maps: Path,
             converted(pipes, "b.tif")
         assert (maps / "b.tif").stat().st_uid == OWNER[0]
         # the records are there for the next server, which starts as root
-        told = server.runs(f"--volume={volume}:/var/lib/gdal-mcp", words=("audit", "tail"))
-        assert "b.tif" in told.stdout, told.stderr
+        ended = server.runs(f"--volume={volume}:/var/lib/gdal-mcp", words=("audit", "tail"))
+        assert "b.tif" in ended.stdout, ended.stderr
     finally:
         subprocess.run(["docker", "volume", "rm", volume], check=False, capture_output=True)
 
@@ -142,9 +142,9 @@ def test_containerised_server_without_socket_names_what_is_missing(server: Serve
 @pytest.fixture
 def network(server: Server, client: docker.DockerClient) -> Iterator[str]:
     """A separate network, because an engine need not have the default one."""
-    made = client.networks.create(server.name)
+    created = client.networks.create(server.name)
     yield server.name
-    made.remove()
+    created.remove()
 
 
 def test_the_console_is_offered_where_its_port_leads(server: Server, network: str, tmp_path: Path, client):
@@ -152,13 +152,13 @@ def test_the_console_is_offered_where_its_port_leads(server: Server, network: st
         options = (f"--publish={port}", f"--network={network}", "--env=GDAL_MCP_CONSOLE=on")
         with server.talk(tmp_path / "log", *options) as pipes:
             pipes.call("info", {"path": "dem.tif"})
-            made = client.containers.get(server.name)
-            said = made.exec_run(["gdal-mcp", "console"], stderr=False).output.decode()
-            published = made.attrs["NetworkSettings"]["Ports"]["8000/tcp"][0]["HostPort"]
-            assert said.startswith(f"http://127.0.0.1:{published}/") == offered
+            container = client.containers.get(server.name)
+            output = container.exec_run(["gdal-mcp", "console"], stderr=False).output.decode()
+            published = container.attrs["NetworkSettings"]["Ports"]["8000/tcp"][0]["HostPort"]
+            assert output.startswith(f"http://127.0.0.1:{published}/") == offered
 
 
-# --- an engine in a machine of its own ---
+# --- an engine in a separate machine ---
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +169,8 @@ def desktop(client: docker.DockerClient, built: str, image: Image) -> Iterator[t
     maps = filled(SHARE / "maps", OWNER)
     try:
         with private_engine(shows={SHARE / "c" / "maps": maps}) as engine:
-            for one in (TAG, image.reference):
-                engine.load(client, one)
+            for reference in (TAG, image.reference):
+                engine.load(client, reference)
             yield engine, maps
     finally:
         shutil.rmtree(SHARE, ignore_errors=True)
@@ -206,9 +206,9 @@ def shared(desktop: tuple[PrivateEngine, Path]) -> Iterator[Callable[[Path], Non
         until(lambda: points() > before)
 
     yield mount
-    for one in reversed(running):
+    for process in reversed(running):
         subprocess.run([*engine.inside, "umount", "--lazy", str(place)], check=True)
-        one.wait(30)
+        process.wait(30)
 
 
 @pytest.mark.parametrize("option", ["--workspace", "--workspace-ro"])

@@ -51,10 +51,10 @@ def slot(proxy, image, owner, make_template):
     """A started container, reached through the proxy."""
     client = docker.DockerClient(base_url=proxy.address, version="1.41")
     engine = DockerEngine(client)
-    made = Runner(engine, owner.id).launch(make_template(handler("pass")), "proxied")
-    yield made
-    made.wire.close()
-    made.container.remove()
+    launched = Runner(engine, owner.id).launch(make_template(handler("pass")), "proxied")
+    yield launched
+    launched.wire.close()
+    launched.container.remove()
     client.close()
 
 
@@ -81,7 +81,7 @@ REFUSED = {
     "HEAD": [f"/containers/{SOME_ID}/archive?path=/"],
     "GET": [
         *(f"/containers/{SOME_ID}{verb}" for verb in ("", "/archive?path=/", "/export", "/top", "/changes", "/attach/ws")),
-        *(f"/{one}" for one in "swarm nodes services tasks secrets configs plugins volumes networks events system/df".split()),
+        *(f"/{resource}" for resource in "swarm nodes services tasks secrets configs plugins volumes networks events system/df".split()),
         f"/exec/{SOME_ID}/json", "/images/x/get", "/images/search?term=x", "/distribution/x/json",
         # spellings that the engine and the proxy might read differently
         f"/containers/{SOME_ID}/json/../../../volumes", "/images/../volumes/x/json", "/images/x%2f..%2f../json",
@@ -134,8 +134,8 @@ def asked(client, make_template, deployed):
     body = create_body(template, engine_info((1, 41), "x86_64", "1", "name=seccomp"), {})
     body["Labels"] = {"test-of-the-proxy": "1"}
     yield body
-    for one in client.containers.list(all=True, filters={"label": "test-of-the-proxy"}):
-        one.remove(force=True)
+    for container in client.containers.list(all=True, filters={"label": "test-of-the-proxy"}):
+        container.remove(force=True)
 
 
 def made(client) -> int:
@@ -242,11 +242,11 @@ def test_body_too_long_to_examine_is_refused(proxy, client, asked):
 def test_a_body_without_a_length_is_refused(proxy, client, asked):
     text = json.dumps(asked).encode()
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text)
-    with socket.socket(socket.AF_UNIX) as one:
-        one.connect(str(proxy.socket))
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(proxy.socket))
         head = f"POST {API}/containers/create HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
-        one.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + chunked)
-        assert b" 403 " in one.recv(4096).split(b"\r\n")[0]
+        connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + chunked)
+        assert b" 403 " in connection.recv(4096).split(b"\r\n")[0]
     assert made(client) == 0
 
 

@@ -16,7 +16,10 @@ ENGINE_SOCKET = "/var/run/docker.sock"
 
 
 def sources(service: dict) -> list[str]:
-    return [one["source"] if isinstance(one, dict) else one.split(":")[0] for one in service["volumes"]]
+    return [
+        volume["source"] if isinstance(volume, dict) else volume.split(":")[0]
+        for volume in service["volumes"]
+    ]
 
 
 @pytest.mark.parametrize("service", [SERVER, PROXY], ids=["server", "proxy"])
@@ -32,7 +35,7 @@ def test_service_has_minimal_rights(service):
 def test_only_the_networkless_proxy_has_the_engine_socket():
     assert ENGINE_SOCKET in sources(PROXY)
     above = ("/", "/var", "/run", "/var/run")
-    assert not [one for one in sources(SERVER) if "docker.sock" in one or one in above]
+    assert not [source for source in sources(SERVER) if "docker.sock" in source or source in above]
     assert PROXY["network_mode"] == "none"
     assert "group_add" not in SERVER
 
@@ -42,15 +45,15 @@ def test_the_server_is_published_on_loopback_alone():
 
 
 def test_the_workspace_has_one_path_on_both_sides():
-    binds = [one for one in SERVER["volumes"] if isinstance(one, dict)]
-    assert [one["target"] for one in binds if one["source"] == "${WORKSPACE:?}"] == ["${WORKSPACE:?}"]
+    binds = [volume for volume in SERVER["volumes"] if isinstance(volume, dict)]
+    assert [bind["target"] for bind in binds if bind["source"] == "${WORKSPACE:?}"] == ["${WORKSPACE:?}"]
     named = SERVER["environment"]["GDAL_MCP_WORKSPACES"], PROXY["environment"]["MOUNT_SOURCES"]
     assert named == ("${WORKSPACE:?}",) * 2
 
 
 def test_proxy_gets_what_its_configuration_requires():
-    asked = set(re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/engine-proxy/haproxy.cfg").read_text()))
-    assert asked == set(PROXY["environment"])
+    variables = set(re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/engine-proxy/haproxy.cfg").read_text()))
+    assert variables == set(PROXY["environment"])
 
 
 def test_every_setting_that_is_named_exists():

@@ -25,9 +25,9 @@ def folder(path: Path, *names: str) -> Path:
 @pytest.fixture
 def ground(tmp_path):
     """Two writable folders and a read-only one, each with a link as the name that the engine knows it by."""
-    made = [folder(tmp_path / name, "a.txt") for name in ("one", "two", "read")]
+    folders = [folder(tmp_path / name, "a.txt") for name in ("one", "two", "read")]
     (tmp_path / "host").mkdir()
-    for path in made:
+    for path in folders:
         (tmp_path / "host" / path.name).symlink_to(path)
     return tmp_path
 
@@ -39,8 +39,8 @@ def serving(ground, client, image):
     @contextmanager
     def one(*pairs: str):
         places = {"workspaces": (ground / "one", ground / "two"), "workspaces_ro": (ground / "read",)}
-        given = {"state_dir": ground / "state", "image": image.reference, "path_map": pairs}
-        with running(load_settings(**places, **given)) as app:
+        settings = {"state_dir": ground / "state", "image": image.reference, "path_map": pairs}
+        with running(load_settings(**places, **settings)) as app:
             yield app.hosting
             owner = app.owner.id
         assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner}"}) == []

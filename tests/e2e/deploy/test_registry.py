@@ -44,24 +44,24 @@ def registry(tmp_path: Path) -> Iterator[str]:
 
 def _answers(address: str) -> bool:
     host, port = address.split(":")
-    with socket.socket() as one:
-        return one.connect_ex((host, int(port))) == 0
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
 
 
 def test_a_pull_tells_layers_and_bytes(registry: str, client: docker.DockerClient):
     name, lines = f"{registry}/planted", []
     # a new layer, because layers that the engine has are not fetched
     command = ["sh", "-c", "head -c 30000000 /dev/urandom > /srv/new"]
-    made = client.containers.run(base_image(client), command, **ALONE)
+    container = client.containers.run(base_image(client), command, **ALONE)
     try:
-        made.wait()
-        made.commit(name, "1")
+        container.wait()
+        container.commit(name, "1")
         client.images.push(name, "1")
         client.images.remove(f"{name}:1")
         DockerImages(client.api).pull(f"{name}:1", lines.append)
         assert client.images.get(f"{name}:1")
     finally:
-        made.remove(force=True)
+        container.remove(force=True)
         client.images.remove(f"{name}:1")
     here, _, known = lines[-1].removesuffix(" MB of 1 layers").partition(" of ")
     assert int(here) == int(known) >= 30, lines
@@ -71,20 +71,20 @@ def test_a_pull_tells_layers_and_bytes(registry: str, client: docker.DockerClien
 @pytest.mark.claim("supply.image-named")
 def test_setup_pulls_the_digest_from_a_mirror(registry: str, client: docker.DockerClient) -> None:
     name = f"{registry}/osgeo/gdal"
-    made = client.containers.run(base_image(client), ["sh", "-c", "echo mirrored > /srv/new"], **ALONE)
+    container = client.containers.run(base_image(client), ["sh", "-c", "echo mirrored > /srv/new"], **ALONE)
     try:
-        made.wait()
-        there = made.commit(name, "1")
+        container.wait()
+        there = container.commit(name, "1")
         client.images.push(name, "1")
         pinned = client.images.get(f"{name}:1").attrs["RepoDigests"][0]
         client.images.remove(f"{name}:1")
         with pytest.raises(docker.errors.ImageNotFound):
             client.images.get(there.id)
-        found = ensure(DockerImages(client.api), GDAL_IMAGE, pinned, print)
+        image = ensure(DockerImages(client.api), GDAL_IMAGE, pinned, print)
     finally:
-        made.remove(force=True)
+        container.remove(force=True)
     try:
-        assert (found.reference, found.id) == (pinned, there.id)
-        assert found.digest == pinned.partition("@")[2] != found.id
+        assert (image.reference, image.id) == (pinned, there.id)
+        assert image.digest == pinned.partition("@")[2] != image.id
     finally:
         client.images.remove(pinned)

@@ -30,9 +30,9 @@ def workspace(deployed) -> Path:
 def mounting(client: docker.DockerClient, folder: Path) -> list[str]:
     """The containers that mount a folder, or something below it."""
     return [
-        one.id
-        for one in client.containers.list(all=True, ignore_removed=True)
-        for mount in one.attrs["Mounts"]
+        container.id
+        for container in client.containers.list(all=True, ignore_removed=True)
+        for mount in container.attrs["Mounts"]
         if Path(mount["Source"]).is_relative_to(folder)
     ]
 
@@ -40,8 +40,8 @@ def mounting(client: docker.DockerClient, folder: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def server(built, client, workspace, proxy):
     behind = {"engine_socket": str(proxy.socket), "host_network": True}
-    with GdalMcpContainer(workspace, image=TAG, inside="/data", **behind) as made:
-        yield made
+    with GdalMcpContainer(workspace, image=TAG, inside="/data", **behind) as container:
+        yield container
     assert mounting(client, workspace) == []  # its waiting containers ended with it
 
 
@@ -59,11 +59,11 @@ def test_a_call_reads_and_writes_the_hosts_files(server, workspace):
 def test_containerised_server_runs_calls_on_the_host_engine(server, client, workspace):
     """Waiting containers are siblings of the server: they mount the host's folder at the server's path of it."""
     until(lambda: len(mounting(client, workspace)) > 1)
-    ours = [client.containers.get(one) for one in mounting(client, workspace)]
-    jobs = [one for one in ours if "io.gdal-mcp.owner" in one.labels]
+    ours = [client.containers.get(identifier) for identifier in mounting(client, workspace)]
+    jobs = [container for container in ours if "io.gdal-mcp.owner" in container.labels]
     assert jobs
-    for one in jobs:
-        places = {mount["Source"]: mount["Destination"] for mount in one.attrs["Mounts"]}
+    for container in jobs:
+        places = {mount["Source"]: mount["Destination"] for mount in container.attrs["Mounts"]}
         assert places[str(workspace)] == "/data"
 
 
@@ -75,11 +75,11 @@ def test_the_health_check_sees_whether_the_server_answers(server, client, built)
 
 
 def test_a_server_that_cannot_start_leaves_nothing(built, client, workspace, proxy):
-    made = GdalMcpContainer(workspace, image=TAG, engine_socket=str(proxy.socket), host_network=True)
-    made.with_env("GDAL_MCP_HOST", "0.0.0.0")  # in the clear, which is refused
-    state = Path(made.env["GDAL_MCP_STATE_DIR"])
+    container = GdalMcpContainer(workspace, image=TAG, engine_socket=str(proxy.socket), host_network=True)
+    container.with_env("GDAL_MCP_HOST", "0.0.0.0")  # without encryption, which is refused
+    state = Path(container.env["GDAL_MCP_STATE_DIR"])
     before = len(mounting(client, state))
-    with pytest.raises(RuntimeError), made:
+    with pytest.raises(RuntimeError), container:
         pass
     assert before == len(mounting(client, state)) == 0
     assert not state.exists()
@@ -106,5 +106,5 @@ def test_image_contains_only_what_the_server_needs(built, client):
     command = ["/opt/gdal-mcp/bin/python", "-I", "-c", program]
     # as a user that the server becomes; the server does not stay root, which the kernel lets write everywhere
     alone = {"entrypoint": [], "network_mode": "none", "remove": True}
-    said = client.containers.run(built, command, user="10001", **alone)
-    assert json.loads(said) == {"found": [], "setuid": [], "writable": []}
+    output = client.containers.run(built, command, user="10001", **alone)
+    assert json.loads(output) == {"found": [], "setuid": [], "writable": []}

@@ -29,25 +29,29 @@ EVERYTHING = values(
 
 
 def of_kind(found: list[Any], kind: str, **metadata: str) -> Any:
-    (one,) = [one for one in found if one["kind"] == kind and metadata.items() <= one["metadata"].items()]
-    return one
+    (document,) = [
+        document
+        for document in found
+        if document["kind"] == kind and metadata.items() <= document["metadata"].items()
+    ]
+    return document
 
 
 def test_chart_fits_schemas_of_every_supported_version(subtests: pytest.Subtests) -> None:
     import kubernetes_validate
 
-    for given in (values(), EVERYTHING):
-        assert helm("lint", given, "--strict").returncode == 0
+    for settings in (values(), EVERYTHING):
+        assert helm("lint", settings, "--strict").returncode == 0
         for version in ("1.25", "1.30", "1.37"):
             new = version != "1.25"
             admission = f"admission={'on' if new else 'auto'}"
-            found = rendered(given, "--kube-version", version, "--set", admission)
-            assert any(one["kind"] == "ValidatingAdmissionPolicy" for one in found) == new
-            for one in found:
-                if one["kind"] == "ServiceMonitor":  # of another project, in no version of Kubernetes
+            documents = rendered(settings, "--kube-version", version, "--set", admission)
+            assert any(document["kind"] == "ValidatingAdmissionPolicy" for document in documents) == new
+            for document in documents:
+                if document["kind"] == "ServiceMonitor":  # of another project, in no version of Kubernetes
                     continue
-                with subtests.test(version=version, kind=one["kind"]):
-                    kubernetes_validate.validate(one, version, strict=True)
+                with subtests.test(version=version, kind=document["kind"]):
+                    kubernetes_validate.validate(document, version, strict=True)
     assert "1.25" in helm("template", values(), "--kube-version", "1.24.0").stderr
 
 
@@ -67,15 +71,15 @@ def test_values_that_would_weaken_or_contradict_are_refused(subtests: pytest.Sub
         {"replicas": 2},
     ]
     assert helm("template", values()).returncode == 0
-    for one in wrong:
-        with subtests.test(**one):
-            assert helm("template", values(**one)).returncode != 0
+    for setting in wrong:
+        with subtests.test(**setting):
+            assert helm("template", values(**setting)).returncode != 0
 
 
 def test_chart_settings_are_valid_server_settings(tmp_path: Path) -> None:
-    told = of_kind(rendered(EVERYTHING), "ConfigMap")["data"]
+    data = of_kind(rendered(EVERYTHING), "ConfigMap")["data"]
     file = tmp_path / "settings.toml"
-    file.write_text(told["settings.toml"])
+    file.write_text(data["settings.toml"])
     settings = load_settings(config=file)
     assert settings.engine == f"k8s:///{CALLS}"
     assert (settings.image, settings.runtime) == (IMAGES[1], "gvisor")
@@ -87,37 +91,42 @@ def test_chart_settings_are_valid_server_settings(tmp_path: Path) -> None:
 
 
 def test_server_account_has_exactly_the_needed_rights() -> None:
-    found = rendered(EVERYTHING)
-    assert {one["kind"] for one in found} & {"ClusterRole", "ClusterRoleBinding", "Secret"} == set()
-    role, binding = of_kind(found, "Role"), of_kind(found, "RoleBinding")
+    documents = rendered(EVERYTHING)
+    assert {document["kind"] for document in documents} & {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Secret",
+    } == set()
+    role, binding = of_kind(documents, "Role"), of_kind(documents, "RoleBinding")
     allowed = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
-    assert allowed == {("pods", one) for one in ("create", "get", "list", "watch", "delete")} | {
-        ("pods/attach", one) for one in ("get", "create")
+    assert allowed == {("pods", verb) for verb in ("create", "get", "list", "watch", "delete")} | {
+        ("pods/attach", verb) for verb in ("get", "create")
     }
     assert (role["metadata"]["namespace"], binding["roleRef"]["name"]) == (CALLS, role["metadata"]["name"])
     [subject] = binding["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": "gdal-mcp", "namespace": SERVER_NAMESPACE}
-    accounts = [one for one in found if one["kind"] == "ServiceAccount"]
-    assert CALLS not in {one["metadata"].get("namespace") for one in accounts}
-    closed = of_kind(found, "NetworkPolicy", namespace=CALLS)["spec"]
+    accounts = [document for document in documents if document["kind"] == "ServiceAccount"]
+    assert CALLS not in {account["metadata"].get("namespace") for account in accounts}
+    closed = of_kind(documents, "NetworkPolicy", namespace=CALLS)["spec"]
     assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    labelled = of_kind(found, "Namespace")["metadata"]["labels"]
+    labelled = of_kind(documents, "Namespace")["metadata"]["labels"]
     assert labelled["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
 def test_the_server_is_one_and_confined() -> None:
     spec = of_kind(rendered(values()), "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    told = spec["template"]["spec"]
-    assert told["securityContext"]["runAsNonRoot"]
-    assert [one["name"] for one in told["initContainers"]] == ["first-token"]  # because there is no issuer
-    for one in (*told["containers"], *told["initContainers"]):
-        assert one["securityContext"] == {
+    pod_spec = spec["template"]["spec"]
+    assert pod_spec["securityContext"]["runAsNonRoot"]
+    # because there is no issuer
+    assert [container["name"] for container in pod_spec["initContainers"]] == ["first-token"]
+    for container in (*pod_spec["containers"], *pod_spec["initContainers"]):
+        assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        assert "@sha256:" in one["image"]
+        assert "@sha256:" in container["image"]
     assert "initContainers" not in of_kind(rendered(EVERYTHING), "Deployment")["spec"]["template"]["spec"]
 
 
@@ -131,31 +140,37 @@ def call() -> dict[str, Any]:
     template = SandboxTemplate(
         f"sha256:{'2' * 64}", worker_command("sandbox/worker.py"), (1000, 1000), Limits(), mounts
     )
-    made = pod(template, IMAGES[1], "call-0011223344556677", labels("owner", "call", 60.0), "x86_64")
-    made["spec"]["serviceAccountName"] = "default"
-    return made
+    document = pod(template, IMAGES[1], "call-0011223344556677", labels("owner", "call", 60.0), "x86_64")
+    document["spec"]["serviceAccountName"] = "default"
+    return document
 
 
 HOSTILE: dict[str, Callable[[Any, Any], object]] = {
     "another label": lambda pod, _: pod["metadata"]["labels"].update(app="other"),
-    "another image": lambda _, one: one.update(image="docker.io/library/busybox@sha256:" + "3" * 64),
-    "the image by its tag": lambda _, one: one.update(image="registry.example.org/gdal:latest"),
-    "a command of its own": lambda _, one: one.update(command=["sh", "-c", "id"]),
-    "another gate": lambda _, one: one["command"].__setitem__(3, "import os; os.system('id')"),
-    "no filter": lambda _, one: one["command"].__setitem__(4, '{"filter": ""}'),
-    "a second filter": lambda _, one: one["command"].__setitem__(
-        4, one["command"][4][:-1] + ', "filter": ""}'
+    "another image": lambda _, container: container.update(
+        image="docker.io/library/busybox@sha256:" + "3" * 64
     ),
-    "a second filter, spelt otherwise": lambda _, one: one["command"].__setitem__(
-        4, one["command"][4][:-1] + ', "\\u0066ilter": ""}'
+    "the image by its tag": lambda _, container: container.update(image="registry.example.org/gdal:latest"),
+    "a command of its own": lambda _, container: container.update(command=["sh", "-c", "id"]),
+    "another gate": lambda _, container: container["command"].__setitem__(3, "import os; os.system('id')"),
+    "no filter": lambda _, container: container["command"].__setitem__(4, '{"filter": ""}'),
+    "a second filter": lambda _, container: container["command"].__setitem__(
+        4, container["command"][4][:-1] + ', "filter": ""}'
     ),
-    "arguments": lambda _, one: one.update(args=["x"]),
-    "a second container": lambda pod, one: pod["spec"]["containers"].append(copy.deepcopy(one)),
-    "a container before": lambda pod, one: pod["spec"].update(initContainers=[copy.deepcopy(one)]),
+    "a second filter, spelt otherwise": lambda _, container: container["command"].__setitem__(
+        4, container["command"][4][:-1] + ', "\\u0066ilter": ""}'
+    ),
+    "arguments": lambda _, container: container.update(args=["x"]),
+    "a second container": lambda pod, container: pod["spec"]["containers"].append(copy.deepcopy(container)),
+    "a container before": lambda pod, container: pod["spec"].update(
+        initContainers=[copy.deepcopy(container)]
+    ),
     "a container for looking": lambda pod, _: pod["spec"].update(ephemeralContainers=[{"name": "x"}]),
-    "a probe that runs something": lambda _, one: one.update(livenessProbe={"exec": {"command": ["id"]}}),
-    "a hook": lambda _, one: one.update(lifecycle={"postStart": {"exec": {"command": ["id"]}}}),
-    "a variable": lambda _, one: one.update(env=[{"name": "LD_PRELOAD", "value": "/tmp/x"}]),
+    "a probe that runs something": lambda _, container: container.update(
+        livenessProbe={"exec": {"command": ["id"]}}
+    ),
+    "a hook": lambda _, container: container.update(lifecycle={"postStart": {"exec": {"command": ["id"]}}}),
+    "a variable": lambda _, container: container.update(env=[{"name": "LD_PRELOAD", "value": "/tmp/x"}]),
     "the node's files": lambda pod, _: pod["spec"]["volumes"].append(
         {"name": "x", "hostPath": {"path": "/"}}
     ),
@@ -165,8 +180,8 @@ HOSTILE: dict[str, Callable[[Any, Any], object]] = {
         {"name": "x", "persistentVolumeClaim": {"claimName": "other"}}
     ),
     "the node's disk": lambda pod, _: pod["spec"]["volumes"].append({"name": "x", "emptyDir": {}}),
-    "a writable workspace": lambda _, one: one["volumeMounts"][1].update(readOnly=False),
-    "another staging folder": lambda _, one: one["volumeMounts"][2].update(subPath="maps"),
+    "a writable workspace": lambda _, container: container["volumeMounts"][1].update(readOnly=False),
+    "another staging folder": lambda _, container: container["volumeMounts"][2].update(subPath="maps"),
     "the node's network": lambda pod, _: pod["spec"].update(hostNetwork=True),
     "the node's processes": lambda pod, _: pod["spec"].update(hostPID=True),
     "an account": lambda pod, _: pod["spec"].update(automountServiceAccountToken=True),
@@ -177,8 +192,8 @@ HOSTILE: dict[str, Callable[[Any, Any], object]] = {
 
 
 def test_admission_lets_calls_in_and_nothing_else(subtests: pytest.Subtests) -> None:
-    found = rendered(values(), "--set", "admission=on")
-    policy = of_kind(found, "ValidatingAdmissionPolicy", name="gdal-mcp-calls")
+    documents = rendered(values(), "--set", "admission=on")
+    policy = of_kind(documents, "ValidatingAdmissionPolicy", name="gdal-mcp-calls")
     assert refusals(policy, object=call()) == []
     for name, change in HOSTILE.items():
         with subtests.test(name):
@@ -188,8 +203,8 @@ def test_admission_lets_calls_in_and_nothing_else(subtests: pytest.Subtests) -> 
 
 
 def test_nobody_but_the_server_attaches_to_a_call() -> None:
-    found = rendered(values(), "--set", "admission=on")
-    policy = of_kind(found, "ValidatingAdmissionPolicy", name="gdal-mcp-streams")
+    documents = rendered(values(), "--set", "admission=on")
+    policy = of_kind(documents, "ValidatingAdmissionPolicy", name="gdal-mcp-streams")
     own = f"system:serviceaccount:{SERVER_NAMESPACE}:gdal-mcp"
 
     def refused(what: str, who: str) -> list[str]:

@@ -44,28 +44,28 @@ def test_client_without_elicitation_learns_how_to_allow(place: Place, grounds: P
         assert mute.done("info", path="rgb.tif")["size"] == [40, 30]
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
-    told = error["requiresConfirmation"]
+    confirmation = error["requiresConfirmation"]
     # run unchanged and without the server's environment, the command finds the question
-    command = [sys.executable, "-m", "gdal_mcp", *shlex.split(told["command"])[1:], "--no"]
+    command = [sys.executable, "-m", "gdal_mcp", *shlex.split(confirmation["command"])[1:], "--no"]
     decided = subprocess.run(command, check=True, capture_output=True)
-    assert told["approval"] in decided.stdout.decode()
-    assert str(place.path("mute.tif")) in told["summary"]
-    assert len(told["digest"]) == 64
+    assert confirmation["approval"] in decided.stdout.decode()
+    assert str(place.path("mute.tif")) in confirmation["summary"]
+    assert len(confirmation["digest"]) == 64
     assert not place.path("mute.tif").exists()
 
 
 @pytest.mark.claim("approval.changes-void-it")
 @pytest.mark.parametrize("touched", ["input", "output"])
 def test_file_changed_during_the_question_stops_the_call(talk, place, touched):
-    given, made = f"given-{touched}-{talk.modern}.tif", f"made-{touched}-{talk.modern}.tif"
-    for name in (given, made):
+    source, output = f"given-{touched}-{talk.modern}.tif", f"made-{touched}-{talk.modern}.tif"
+    for name in (source, output):
         place.path(name).write_bytes(place.path("rgb.tif").read_bytes())
-    changed = place.path(given if touched == "input" else made)
+    changed = place.path(source if touched == "input" else output)
     talk.person.meanwhile = lambda: changed.write_bytes(changed.read_bytes() + b"\0")
-    result = talk.call("gdal_translate", src_dataset=given, dst_dataset=made, bands=["1"])
+    result = talk.call("gdal_translate", src_dataset=source, dst_dataset=output, bands=["1"])
     assert result.structured_content["error"]["code"] == "APPROVAL_EXPIRED"
     expected = place.path("rgb.tif").read_bytes() + (b"\0" if touched == "output" else b"")
-    assert place.path(made).read_bytes() == expected
+    assert place.path(output).read_bytes() == expected
 
 
 @pytest.mark.claim("approval.changes-void-it")
@@ -84,16 +84,16 @@ def test_what_appears_where_nothing_was_is_not_replaced(talk: Talk, place: Place
 
 @pytest.fixture(scope="module")
 def pipes(place: Place, grounds: Path) -> Iterator[Pipes]:
-    with piped(place.command(), grounds / "approval-pipes.log", era=ERAS[1]) as made:
-        yield made
+    with piped(place.command(), grounds / "approval-pipes.log", era=ERAS[1]) as client:
+        yield client
 
 
 def question(pipes: Pipes, arguments: dict[str, Any]) -> str:
     """Makes a call, gets its question, and returns the state that must come back with the answer."""
-    asked = pipes.call("gdal_translate", arguments)
-    assert asked["resultType"] == "input_required"
-    assert asked["inputRequests"]["approval"]["method"] == "elicitation/create"
-    return asked["requestState"]
+    answer = pipes.call("gdal_translate", arguments)
+    assert answer["resultType"] == "input_required"
+    assert answer["inputRequests"]["approval"]["method"] == "elicitation/create"
+    return answer["requestState"]
 
 
 def yes(pipes: Pipes, tool: str, arguments: dict[str, Any], state: str) -> dict[str, Any]:

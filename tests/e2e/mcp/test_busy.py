@@ -19,9 +19,9 @@ def waiting(pipes: Pipes, tool: str, arguments: dict[str, Any]) -> int:
     """Sends a call that must wait; returns the id of its request once its client has been informed of that."""
     params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "waiting"}}
     identifier = pipes.send("tools/call", params)
-    told = pipes.until(lambda message: message.get("params", {}).get("progressToken") == "waiting")
-    assert told["params"]["progress"] == 0
-    assert told["params"]["message"]
+    notification = pipes.until(lambda message: message.get("params", {}).get("progressToken") == "waiting")
+    assert notification["params"]["progress"] == 0
+    assert notification["params"]["message"]
     return identifier
 
 
@@ -50,7 +50,7 @@ def test_full_server_answers_containerless_calls_and_honours_cancellation(make_p
         assert answered(pipes).isdisjoint({running, queued})
         pipes.notify("notifications/cancelled", {"requestId": running})
         until(lambda: last(place, "reproject") == "CANCELLED")
-        # that of the call; others wait for the next
+        # the container of the call is gone; others wait for the next call
         until(lambda: during - set(containers.of_owners(place.owners)))
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")  # the place is free
         owners = place.owners
@@ -62,5 +62,5 @@ def test_full_server_answers_containerless_calls_and_honours_cancellation(make_p
 
 def last(place: Place, tool: str) -> str | None:
     """The end of the newest recorded call of a tool."""
-    found = [event["outcome"] for event in place.audited if event.get("tool") == tool]
-    return found[-1] if found else None
+    outcomes = [event["outcome"] for event in place.audited if event.get("tool") == tool]
+    return outcomes[-1] if outcomes else None

@@ -38,11 +38,11 @@ def clients(place: Place, grounds: Path) -> Iterator[dict[tuple[str, str], Asks]
         piped(own.command(), log, era=MODERN) as modern,
         hosting(own, log) as hosted,
     ):
-        found: dict[tuple[str, str], Any] = {("stdio", LEGACY): legacy, ("stdio", MODERN): modern}
-        found |= {("http", era): Raw(hosted, hosted.token(era.lower()), era) for era in ERAS}
-        for one in found.values():
-            one.hello()
-        yield found
+        connected: dict[tuple[str, str], Any] = {("stdio", LEGACY): legacy, ("stdio", MODERN): modern}
+        connected |= {("http", era): Raw(hosted, hosted.token(era.lower()), era) for era in ERAS}
+        for client in connected.values():
+            client.hello()
+        yield connected
 
 
 @pytest.fixture(params=DOORS, ids="-".join)
@@ -103,20 +103,20 @@ def test_an_older_protocol_has_no_hints(clients: Any):
 
 def test_what_changes_is_promised_and_nothing_else(clients: Any):
     for door in ("stdio", "http"):
-        found = clients[door, MODERN].ask("server/discover")["result"]["capabilities"]
-        assert found["resources"] == {"subscribe": True, "listChanged": True}
-        assert found["tools"] == found["prompts"] == {"listChanged": False}
-        assert "completions" in found
-        assert "logging" not in found
+        capabilities = clients[door, MODERN].ask("server/discover")["result"]["capabilities"]
+        assert capabilities["resources"] == {"subscribe": True, "listChanged": True}
+        assert capabilities["tools"] == capabilities["prompts"] == {"listChanged": False}
+        assert "completions" in capabilities
+        assert "logging" not in capabilities
 
 
 def test_icons_are_in_lists_without_other_hosts(asking: Asks):
     prompts = asking.ask("prompts/list")["result"]["prompts"]
     templates = asking.ask("resources/templates/list")["result"]["resourceTemplates"]
-    icons = [icon for one in (*prompts, *templates) for icon in one["icons"]]
+    icons = [icon for entry in (*prompts, *templates) for icon in entry["icons"]]
     assert len(icons) == len(prompts) + len(templates)
     assert {icon["src"].partition(",")[0] for icon in icons} == {"data:image/svg+xml"}
-    assert all(one["title"] for one in (*prompts, *templates))
+    assert all(entry["title"] for entry in (*prompts, *templates))
 
 
 def test_server_icon_is_only_in_first_answer(clients: Any):

@@ -59,8 +59,12 @@ def test_call_without_elicitation_waits_for_the_terminal(own, approvals, era, an
         result = call.result(timeout=60)
     assert result.is_error is (answer == "--no")
     assert own.path("made.tif").exists() is (answer == "--yes")
-    [told] = [event for event in own.audited if event["type"] == "approval.answered"]
-    assert (told["approval"], told["approved"], told["way"]) == (row.id, answer == "--yes", "terminal")
+    [answered] = [event for event in own.audited if event["type"] == "approval.answered"]
+    assert (answered["approval"], answered["approved"], answered["way"]) == (
+        row.id,
+        answer == "--yes",
+        "terminal",
+    )
     last = own.audited[-1]
     assert (last["type"], last["outcome"]) == ("call.finished", "OK" if answer == "--yes" else "DENIED")
 
@@ -69,16 +73,16 @@ def test_call_without_elicitation_waits_for_the_terminal(own, approvals, era, an
 def test_repeated_call_after_approval_runs_once(own: Place, approvals: Approvals, era: str):
     write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
     with inside(own.command(), era=era) as mute:
-        told = mute.failed("gdal_translate", **write)["requiresConfirmation"]
+        confirmation = mute.failed("gdal_translate", **write)["requiresConfirmation"]
         row = waiting(approvals)
-        assert (told["approval"], told["digest"]) == (row.id, row.plan_digest)
+        assert (confirmation["approval"], confirmation["digest"]) == (row.id, row.plan_digest)
         assert mute.failed("gdal_translate", **write)["requiresConfirmation"]["approval"] == row.id
         assert program(own, "approve", row.id, "--yes").code == 0
         assert mute.failed("gdal_translate", **{**write, "src_dataset": "dem.tif"})["code"] == "DENIED"
         mute.done("gdal_translate", **write)
-        made = own.path("made.tif").read_bytes()
+        content = own.path("made.tif").read_bytes()
         assert mute.failed("gdal_translate", **write)["code"] == "DENIED", "now it would replace"
-    assert own.path("made.tif").read_bytes() == made
+    assert own.path("made.tif").read_bytes() == content
 
 
 @pytest.mark.claim("approval.first-decides")
@@ -121,8 +125,8 @@ def test_question_of_dead_server_serves_its_successor(own: Place, approvals: App
 @pytest.mark.claim("approval.grants-narrow")
 def test_grant_admits_tool_and_workspace_until_revoked(own: Place, approvals: Approvals):
     with inside(own.command("--approval-wait", "0")) as mute:
-        made = program(own, "grants", "new", "gdal_translate", str(own.workspace), "--for", "5m")
-        assert made.code == 0, made.stderr
+        ended = program(own, "grants", "new", "gdal_translate", str(own.workspace), "--for", "5m")
+        assert ended.code == 0, ended.stderr
         (grant,) = approvals.grants()
         done = mute.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
         assert grant.id in done["receipt"]["approval"]
@@ -158,7 +162,7 @@ def test_only_the_demanded_console_can_approve(own: Place, approvals: Approvals,
 
 def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
     rules = ('decision = "deny"\ntools = ["raster reproject"]', 'decision = "allow"\neffects = ["create"]')
-    command = policy(own, "\n".join(f"[[rule]]\n{one}" for one in rules))
+    command = policy(own, "\n".join(f"[[rule]]\n{rule}" for rule in rules))
     denied = {"input": "rgb.tif", "output": "made.tif", "dst_crs": "EPSG:4326"}
     with inside(command, person=Person()) as talk:
         error = talk.failed("reproject", **denied)
@@ -192,12 +196,12 @@ def test_unlisted_workspace_is_not_mounted(own: Place, make_place: MakePlace):
 def test_the_check_explains_what_a_call_would_meet(own: Place):
     file = policy(own, '[[rule]]\ndecision = "require"\nways = ["console"]\nworkspaces = ["WORKSPACE"]')[-1]
     call = '{"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}'
-    told = program(own, "policy", "check", "gdal_translate", call, "--policy", file)
-    assert told.code == 0, told.stderr
-    assert '"decision": "require"' in told.stdout
-    assert '"number": 1' in told.stdout
-    nothing = program(own, "policy", "check", "gdal_translate", '{"src_dataset": "/etc/passwd"}')
-    assert nothing.code == 1
+    ended = program(own, "policy", "check", "gdal_translate", call, "--policy", file)
+    assert ended.code == 0, ended.stderr
+    assert '"decision": "require"' in ended.stdout
+    assert '"number": 1' in ended.stdout
+    refused = program(own, "policy", "check", "gdal_translate", '{"src_dataset": "/etc/passwd"}')
+    assert refused.code == 1
     assert own.audited == []
 
 
@@ -207,12 +211,15 @@ def test_client_that_accepts_only_pages_gets_one(own: Place, approvals: Approval
     with piped(command, own.state.parent / "page.log", era=ERAS[1], env={"GDAL_MCP_CONSOLE": "on"}) as pipes:
         meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}}}
         arguments = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
-        asked = pipes.call("gdal_translate", arguments, _meta=meta)
-        question = asked["inputRequests"]["approval"]["params"]
+        answer = pipes.call("gdal_translate", arguments, _meta=meta)
+        question = answer["inputRequests"]["approval"]["params"]
         assert question["mode"] == "url"
         assert question["url"].startswith("http://127.0.0.1:")
         assert "token" not in question["url"]
-        opened = {"requestState": asked["requestState"], "inputResponses": {"approval": {"action": "accept"}}}
+        opened = {
+            "requestState": answer["requestState"],
+            "inputResponses": {"approval": {"action": "accept"}},
+        }
         waited = pipes.call("gdal_translate", arguments, _meta=meta, **opened)
         assert waited["structuredContent"]["error"]["code"] == "DENIED"
         yes(approvals, waiting(approvals))

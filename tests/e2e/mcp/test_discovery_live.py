@@ -12,11 +12,11 @@ def test_crs_is_found_by_text_box_or_dataset(modern: Talk):
     assert (row["code"], row["property"], row["unit"]) == ("EPSG:3035", "equal-area", "metre")
     [row] = modern.done("find_crs", query="wgs 84 utm", bbox=[10, 47, 11, 48], limit=1)["matches"]
     assert (row["code"], row["accuracy_m"]) == ("EPSG:32632", 0)
-    found = modern.done("find_crs", query="utm", input="dem.tif", limit=2)
-    assert all(set(row) <= {"code", "kind", "property", "bbox", "accuracy_m"} for row in found["matches"])
-    told = found["untrusted"]["matches"]  # texts from a container that has opened a file
-    assert [row["code"] for row in told] == [row["code"] for row in found["matches"]]
-    assert "UTM" in told[0]["name"]
+    result = modern.done("find_crs", query="utm", input="dem.tif", limit=2)
+    assert all(set(row) <= {"code", "kind", "property", "bbox", "accuracy_m"} for row in result["matches"])
+    texts = result["untrusted"]["matches"]  # texts from a container that has opened a file
+    assert [row["code"] for row in texts] == [row["code"] for row in result["matches"]]
+    assert "UTM" in texts[0]["name"]
 
 
 def test_empty_crs_question_is_refused(modern: Talk, subtests: pytest.Subtests):

@@ -15,12 +15,12 @@ TIGHT = ["--approval", "never", "--no-preview", "--memory", "192MiB", "--file-si
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = place.copy(grounds / "limits", "rgb.tif", "dem.tif")
-    made.path("huge.vrt").write_text(_upscaled(150_000))
-    made.path("large.geojson").write_text(_long_line(3_000_000))
-    made.path("upscaled.vrt").write_text(_upscaled(3000))
-    made.path("wide.vrt").write_text(_many_bands(2000))
-    return made
+    limits_place = place.copy(grounds / "limits", "rgb.tif", "dem.tif")
+    limits_place.path("huge.vrt").write_text(_upscaled(150_000))
+    limits_place.path("large.geojson").write_text(_long_line(3_000_000))
+    limits_place.path("upscaled.vrt").write_text(_upscaled(3000))
+    limits_place.path("wide.vrt").write_text(_many_bands(2000))
+    return limits_place
 
 
 def _upscaled(side: int) -> str:
@@ -51,8 +51,8 @@ SECONDS = {"TIMEOUT": "5"}
 
 @pytest.fixture
 def tight(own: Place, code: str) -> Iterator[Talk]:
-    with inside(own.command(*TIGHT, "--timeout-seconds", SECONDS.get(code, "60")), person=Person()) as made:
-        yield made
+    with inside(own.command(*TIGHT, "--timeout-seconds", SECONDS.get(code, "60")), person=Person()) as talk:
+        yield talk
 
 
 CASES = [

@@ -88,18 +88,18 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, oracle: Oracle) -> Place:
-    made = Place.made(grounds / "lockdown")
+    lockdown_place = Place.made(grounds / "lockdown")
     folder = oracle.folder("lockdown")
     oracle.python(PROGRAM, str(folder), MARK, HIDDEN, ANSI, str(LONG))
     for path in folder.iterdir():
-        made.path(path.name).write_bytes(path.read_bytes())
-    return made
+        lockdown_place.path(path.name).write_bytes(path.read_bytes())
+    return lockdown_place
 
 
 @pytest.fixture(scope="module")
 def locked(own: Place) -> Iterator[Talk]:
-    with inside(own.command("--approval", "never", "--lockdown"), person=Person()) as made:
-        yield made
+    with inside(own.command("--approval", "never", "--lockdown"), person=Person()) as talk:
+        yield talk
 
 
 def resources(talk: Talk, call_id: str) -> Iterator[str]:
@@ -120,7 +120,7 @@ def answers(talk: Talk) -> Iterator[tuple[str, dict[str, Any], str]]:
         result = call.result(timeout=120)
         structured = result.structured_content
         call_id = structured.get("receipt", structured.get("error", {})).get("call_id")
-        texts = [one.model_dump_json() for one in result.content if one.type != "image"]
+        texts = [part.model_dump_json() for part in result.content if part.type != "image"]
         records = list(resources(talk, call_id)) if call_id else []
         yield name, structured, json.dumps([structured, texts, records], ensure_ascii=False)
 
@@ -139,12 +139,12 @@ def test_lockdown_has_no_pictures(locked: Talk):
         locked.call("preview", path="text.tif")
     result = locked.call("convert", input="text.tif", output="unseen.tif", overwrite=True)
     assert not result.is_error
-    assert not [one for one in result.content if one.type == "image"]
+    assert not [part for part in result.content if part.type == "image"]
 
 
 def test_facts_are_still_told_in_lockdown(locked: Talk):
     assert locked.done("info", path="text.tif")["size"] == [20, 20]
-    made = locked.done("convert", input="text.tif", output="facts.tif")
-    assert made["outputs"][0]["description"]["size"] == [20, 20]
+    converted = locked.done("convert", input="text.tif", output="facts.tif")
+    assert converted["outputs"][0]["description"]["size"] == [20, 20]
     error = locked.failed("info", path="broken.vrt")
     assert (error["code"], error["stage"]) == ("GDAL_ERROR", "run")

@@ -16,7 +16,7 @@ DATA = ("dem.tif", "zones.gpkg", "places.geojson")
 
 def picture(result: t.CallToolResult) -> tuple[int, int, bytes]:
     """Width, height and bytes of the only picture in a result."""
-    [image] = [one for one in result.content if isinstance(one, t.ImageContent)]
+    [image] = [part for part in result.content if isinstance(part, t.ImageContent)]
     assert image.mime_type == "image/png"
     data = base64.b64decode(image.data)
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
@@ -45,16 +45,16 @@ def test_the_picture_is_a_setting(own: Place):
     with inside(own.command("--approval", "never", "--no-preview"), person=Person()) as plain:
         result = plain.call("convert", input="dem.tif", output="no-picture.tif")
         assert not result.is_error
-        assert not [one for one in result.content if isinstance(one, t.ImageContent)]
+        assert not [part for part in result.content if isinstance(part, t.ImageContent)]
 
 
 def test_next_steps_are_calls_that_would_be_taken(unasked: Talk):
     """Each step is passed to validate_call unchanged."""
-    made = [
+    results = [
         unasked.done("gdal_write", algorithm="vector filter", arguments={"input": "zones.gpkg", "output": "next.gpkg", "where": "value > 1000"}),
         unasked.done("convert", input="dem.tif", output="next.tif"),
     ]  # fmt: skip
-    steps = [step for one in made for step in one.get("next", [])]
+    steps = [step for result in results for step in result.get("next", [])]
     assert steps
     assert all(step["reason"] for step in steps)
     for step in steps:

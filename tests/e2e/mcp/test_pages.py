@@ -19,27 +19,27 @@ def test_every_call_that_a_page_shows_runs(make_place):
     place = make_place(*EXAMPLE_DATA)
     before = set(place.workspace.iterdir())
     with inside(place.command("--approval", "never")) as talk:
-        for page, tool, given in examples():
-            ended = talk.call(tool, **json.loads(given))
-            assert not ended.is_error, (page, tool, given, ended.structured_content)
+        for page, tool, arguments in examples():
+            ended = talk.call(tool, **json.loads(arguments))
+            assert not ended.is_error, (page, tool, arguments, ended.structured_content)
             ran += 1
-            if "zonal-stats" in given:
+            if "zonal-stats" in arguments:
                 rows = list(csv.DictReader(Path(place.path("stats.csv")).read_text().splitlines()))
                 assert len({row["name"] for row in rows}) == len(rows) > 1
-            for made in set(place.workspace.iterdir()) - before:
-                made.unlink() if made.is_file() else None
+            for path in set(place.workspace.iterdir()) - before:
+                path.unlink() if path.is_file() else None
     assert ran > 12
 
 
 def test_named_inputs_and_common_spelling_are_accepted(make_place):
     place = make_place("west.tif", "east.tif", "dem.tif")
     with inside(place.command("--approval", "never")) as talk:
-        made = talk.done(
+        result = talk.done(
             "gdal_write",
             algorithm="raster calc",
             arguments={"input": {"A": "dem.tif", "B": "dem.tif"}, "calc": ["A+B"], "output": "twice.tif"},
         )
-        assert Path(made["output"]).is_file()
+        assert Path(result["output"]).is_file()
         both = {"input": ["west.tif", "east.tif"], "output": "merged.tif"}
         assert talk.done("gdal_merge", **both)["merged_uri"].endswith("/merged.tif")
         warped = talk.done("gdalwarp", input="dem.tif", output="warped.tif", dst_crs="EPSG:4326")
@@ -52,7 +52,7 @@ def test_raster_without_crs_says_so(make_place):
     place.path("grid.asc").write_text(GRID)
     with inside(place.command()) as talk:
         for form in ("summary", "json"):
-            told = talk.done("info", path="grid.asc", format=form)
-            assert "coordinateSystem" in told
-            assert told["coordinateSystem"] is None
+            result = talk.done("info", path="grid.asc", format=form)
+            assert "coordinateSystem" in result
+            assert result["coordinateSystem"] is None
             assert talk.done("info", path="dem.tif", format=form)["coordinateSystem"]["code"]

@@ -17,8 +17,8 @@ DATA = ("dem.tif", "zones.gpkg")
 @pytest.fixture(scope="module")
 def asking(own: Place) -> Iterator[Talk]:
     own.path("sub").mkdir()
-    with inside(own.command(), person=Person()) as made:
-        yield made
+    with inside(own.command(), person=Person()) as talk:
+        yield talk
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place,
     text = (
         "read dem.tif ! tee [ slope ! write slope.tif ] [ write sub/copy.tif ] ! hillshade ! write shade.tif"
     )
-    made = talker.done("pipeline", steps=text)
-    assert names(made) == ["shade.tif", "slope.tif", "copy.tif"]
-    assert "files" not in made  # each output is a single file
+    result = talker.done("pipeline", steps=text)
+    assert names(result) == ["shade.tif", "slope.tif", "copy.tif"]
+    assert "files" not in result  # each output is a single file
     assert oracle.checksums(own.path("sub/copy.tif")) == oracle.checksums(own.path("dem.tif"))
     assert len(talker.person.asked) == 1
 
@@ -58,8 +58,8 @@ def test_step_reads_from_a_nested_pipeline(talker: Talk, own: Place, oracle: Ora
     assert oracle.checksums(own.path("blended-0.tif")) == oracle.checksums(own.path("blended-1.tif"))
     talker.done("pipeline", steps="mosaic [ read dem.tif ! slope ] [ read dem.tif ! slope ] ! write two.tif")
     stats = "read dem.tif ! zonal-stats --stat=mean --zones [ read zones.gpkg ! buffer --distance=10 ] ! write stats.csv"
-    made = talker.done("pipeline", steps=stats)
-    assert made["outputs"][0]["description"]["layers"][0]["features"] > 0
+    result = talker.done("pipeline", steps=stats)
+    assert result["outputs"][0]["description"]["layers"][0]["features"] > 0
 
 
 def test_when_one_branch_fails_none_is_published(talker: Talk, own: Place):
@@ -82,7 +82,7 @@ def test_question_names_every_output_and_replacement(talker: Talk, own: Place):
     assert not own.path("asked.tif").exists()
     assert old.read_bytes() == own.path("dem.tif").read_bytes()
     talker.person.action = "accept"
-    assert [Path(one["path"]) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
+    assert [Path(row["path"]) for row in talker.done("pipeline", steps=text)["replaced"]] == [old]
 
 
 def test_ambiguous_step_follows_the_kind_of_data(talker: Talk, own: Place, oracle: Oracle):

@@ -27,17 +27,19 @@ TOOLS = frozenset(tool.name for tool in core(packaged()))
 
 def filled(name: str, **changed: str) -> str:
     values = PROMPTS[name].values
-    given = {one.name: "dem.tif" if one.is_path else VALUES.get(one.name, "auto") for one in values}
-    content = get_prompt(PROMPTS, name, given | changed).messages[0].content
+    arguments = {
+        value.name: "dem.tif" if value.is_path else VALUES.get(value.name, "auto") for value in values
+    }
+    content = get_prompt(PROMPTS, name, arguments | changed).messages[0].content
     assert isinstance(content, t.TextContent)
     return content.text
 
 
 def test_the_prompts_are_listed_with_their_arguments():
-    listed = {one.name: one for one in list_prompts(PROMPTS).prompts}
-    arguments = {one.name: one.required for one in listed["make_cog"].arguments or []}
+    listed = {prompt.name: prompt for prompt in list_prompts(PROMPTS).prompts}
+    arguments = {argument.name: argument.required for argument in listed["make_cog"].arguments or []}
     assert arguments == {"input": True, "output": True, "compression": False}
-    assert all(one.description and one.title for one in listed.values())
+    assert all(prompt.description and prompt.title for prompt in listed.values())
 
 
 def test_every_prompt_uses_every_argument_and_no_other(subtests: pytest.Subtests):
@@ -45,14 +47,14 @@ def test_every_prompt_uses_every_argument_and_no_other(subtests: pytest.Subtests
         with subtests.test(name=name):
             prompt = PROMPTS[name]
             bare = prompt.text.replace("{{", "").replace("}}", "")
-            assert set(re.findall(r"\{(\w+)\}", bare)) == {one.name for one in prompt.values}
+            assert set(re.findall(r"\{(\w+)\}", bare)) == {value.name for value in prompt.values}
 
 
 def test_every_tool_and_algorithm_in_a_prompt_exists(subtests: pytest.Subtests):
     for name in PROMPTS:
         with subtests.test(name=name):
-            found = packaged().algorithms.values()
-            arguments = {one.name for algorithm in found for one in algorithm.arguments}
+            algorithms = packaged().algorithms.values()
+            arguments = {argument.name for algorithm in algorithms for argument in algorithm.arguments}
             ours = {"untrusted", "overwrite", "output_format", "dst_crs"}
             for word in re.findall(r"`([^`]+)`", filled(name)):
                 assert word in TOOLS | set(packaged().algorithms) | arguments | ours, word
@@ -77,8 +79,8 @@ def test_placeholder_inside_a_value_is_unchanged():
 
 def test_an_absent_value_is_its_default():
     assert '"count,mean,min,max"' in filled("zonal_statistics", statistics="")
-    given = {"input": "a.tif", "output": "b.tif"}
-    content = get_prompt(PROMPTS, "make_cog", given).messages[0].content
+    arguments = {"input": "a.tif", "output": "b.tif"}
+    content = get_prompt(PROMPTS, "make_cog", arguments).messages[0].content
     assert isinstance(content, t.TextContent)
     assert '"auto"' in content.text
 
@@ -96,9 +98,9 @@ def test_a_hostile_value_is_refused(subtests: pytest.Subtests):
     for name in PROMPTS:
         for text in HOSTILE.values():
             with subtests.test(name=name, text=text):
-                for one in PROMPTS[name].values:
+                for value in PROMPTS[name].values:
                     with pytest.raises(MCPError) as refused:
-                        filled(name, **{one.name: text})
+                        filled(name, **{value.name: text})
                     assert refused.value.error.code == t.INVALID_PARAMS
                     assert len(refused.value.error.message) < 300
                     assert refused.value.error.message.isprintable()
@@ -136,11 +138,11 @@ def test_what_is_missing_or_unknown_is_refused():
 @given(st.text(max_size=200))
 def test_any_value_is_refused_or_on_one_line(text: str):
     try:
-        made = filled("inspect_dataset", path=text)
+        prompt = filled("inspect_dataset", path=text)
     except MCPError:
         return
-    assert json.dumps(text, ensure_ascii=False) in made
-    assert len(made.splitlines()) == len(filled("inspect_dataset").splitlines())
+    assert json.dumps(text, ensure_ascii=False) in prompt
+    assert len(prompt.splitlines()) == len(filled("inspect_dataset").splitlines())
 
 
 # completions
@@ -201,9 +203,9 @@ def test_prompt_reveals_nothing_outside_the_workspaces(sources, subtests: pytest
 
 @pytest.mark.claim("args.completions-tell-workspaces")
 def test_links_server_folder_and_misleading_names_are_omitted(sources):
-    told = [value for value in paths(sources, "") if not value.startswith("/")]
+    offered = [value for value in paths(sources, "") if not value.startswith("/")]
     hidden = ("way_out", "link", ".gdal-mcp", "evil", "rtl", "secret")
-    assert not any(word in value for value in told for word in hidden)
+    assert not any(word in value for value in offered for word in hidden)
 
 
 def test_at_most_hundred_files_are_listed_as_incomplete(sources):
@@ -229,9 +231,9 @@ def test_choices_numbers_and_lists_are_completed(sources, subtests: pytest.Subte
     ):
         with subtests.test(name=name, argument=argument, typed=typed):
             assert asked(sources, name, argument, typed) == expected
-    told = asked(sources, "zonal_statistics", "statistics", "mean,m")
-    assert "mean,max" in told
-    assert "mean,mean" not in told
+    offered = asked(sources, "zonal_statistics", "statistics", "mean,m")
+    assert "mean,max" in offered
+    assert "mean,mean" not in offered
 
 
 def test_codes_formats_and_methods_are_completed(sources, subtests: pytest.Subtests):
@@ -242,9 +244,9 @@ def test_codes_formats_and_methods_are_completed(sources, subtests: pytest.Subte
         ("resampling", "", "auto"),
     ):
         with subtests.test(argument=argument, typed=typed, expected=expected):
-            told = asked(sources, "convert_dataset", argument, typed)
-            assert expected in told
-            assert "MEM" not in told
+            offered = asked(sources, "convert_dataset", argument, typed)
+            assert expected in offered
+            assert "MEM" not in offered
             assert filled("convert_dataset", **{argument: expected})
 
 
@@ -256,8 +258,8 @@ def test_resource_templates_are_completed_from_what_is_listed(sources, subtests:
     ):
         with subtests.test(uri=uri, argument=argument, typed=typed, expected=expected):
             ref = t.ResourceTemplateReference(uri=uri)
-            told = complete(ref, t.CompletionArgument(name=argument, value=typed), *sources)
-            assert told.completion.values == expected
+            result = complete(ref, t.CompletionArgument(name=argument, value=typed), *sources)
+            assert result.completion.values == expected
 
 
 def test_codes_are_found_by_number_and_by_name():

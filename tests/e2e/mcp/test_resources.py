@@ -24,8 +24,8 @@ SECRET = b"canary of a file that no call published"
 def reader(own: Place) -> Iterator[Talk]:
     """A server that reads 4 KiB at a time and needs no approval."""
     command = own.command("--approval", "never", "--read-chunk", str(CHUNK))
-    with inside(command, person=Person()) as made:
-        yield made
+    with inside(command, person=Person()) as talk:
+        yield talk
 
 
 @pytest.fixture(scope="module")
@@ -43,27 +43,27 @@ def read(talk: Talk, uri: str) -> tuple[dict[str, Any] | None, bytes]:
     contents = talk.ask("read_resource", uri).contents
     if len(contents) == 1 and hasattr(contents[0], "text"):
         return json.loads(contents[0].text), b""
-    told = [json.loads(one.text) for one in contents[:-1]]
+    descriptions = [json.loads(part.text) for part in contents[:-1]]
     last = contents[-1]
     data = base64.b64decode(last.blob) if hasattr(last, "blob") else last.text.encode()
-    return (told[0] if told else None), data
+    return (descriptions[0] if descriptions else None), data
 
 
 def listed(talk: Talk) -> dict[str, Any]:
     """All pages of the list."""
-    found, cursor = {}, None
+    resources, cursor = {}, None
     while True:
         page = talk.ask("list_resources", cursor=cursor, cache_mode="bypass")
-        found |= {str(one.uri): one for one in page.resources}
+        resources |= {str(resource.uri): resource for resource in page.resources}
         cursor = page.next_cursor
         if cursor is None:
-            return found
+            return resources
 
 
 def record(talk: Talk, call_id: str) -> dict[str, Any]:
-    told, _ = read(talk, f"gdal://calls/{call_id}")
-    assert told is not None
-    return told
+    description, _ = read(talk, f"gdal://calls/{call_id}")
+    assert description is not None
+    return description
 
 
 def refused(talk: Talk, uri: str) -> int:
@@ -75,60 +75,60 @@ def refused(talk: Talk, uri: str) -> int:
 
 def test_output_is_listed_with_its_known_facts(reader: Talk, own: Place):
     result = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="listed é~'#?.tif")
-    one = listed(reader)[result["output_uri"]]
+    resource = listed(reader)[result["output_uri"]]
     path = own.path("listed é~'#?.tif")
-    assert (one.name, one.size) == (path.name, path.stat().st_size)
-    assert one.mime_type.startswith("image/tiff")
-    assert one.meta["io.gdal-mcp/call"] == result["receipt"]["call_id"]
-    assert one.meta["io.gdal-mcp/sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (resource.name, resource.size) == (path.name, path.stat().st_size)
+    assert resource.mime_type.startswith("image/tiff")
+    assert resource.meta["io.gdal-mcp/call"] == result["receipt"]["call_id"]
+    assert resource.meta["io.gdal-mcp/sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert read(reader, result["output_uri"])[1] == path.read_bytes()[:CHUNK]
 
 
 def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
     uri = publish(reader, "long.tif", "float.tif")
     path = own.path("long.tif")
-    whole = path.read_bytes()
-    assert len(whole) > 2 * CHUNK
+    content = path.read_bytes()
+    assert len(content) > 2 * CHUNK
     with path.open("ab") as file:
         file.truncate(64 << 20)  # like an output of 64 MiB; most of it is a hole
-    told, first = read(reader, uri)
-    assert told is not None
-    assert (told["size"], told["offset"], told["length"]) == (64 << 20, 0, CHUNK)
-    assert first == whole[:CHUNK]
-    told, second = read(reader, told["next"])
-    assert told["offset"] == CHUNK
-    assert first + second == whole[: 2 * CHUNK]
-    told, last = read(reader, f"{uri}?offset={(64 << 20) - 10}&length=50")
-    assert (told["next"], last) == (None, b"\0" * 10)
+    description, first = read(reader, uri)
+    assert description is not None
+    assert (description["size"], description["offset"], description["length"]) == (64 << 20, 0, CHUNK)
+    assert first == content[:CHUNK]
+    description, second = read(reader, description["next"])
+    assert description["offset"] == CHUNK
+    assert first + second == content[: 2 * CHUNK]
+    description, last = read(reader, f"{uri}?offset={(64 << 20) - 10}&length=50")
+    assert (description["next"], last) == (None, b"\0" * 10)
     assert read(reader, f"{uri}?offset={1 << 40}&length=1")[1] == b""
 
 
 def test_text_is_read_in_parts_between_characters(reader: Talk, own: Place):
     own.path("names.csv").write_text("name\n" + "Zürich – Genève\n" * 1000, encoding="utf-8")
     for name in ("names.geojson", "names-copy.csv"):
-        made = reader.done("vector_convert", input="names.csv", output=name)
-        uri, parts = made["resource_uri"], []
+        result = reader.done("vector_convert", input="names.csv", output=name)
+        uri, parts = result["resource_uri"], []
         following = uri
         while following:
-            told, part = reader.ask("read_resource", following).contents
+            description, part = reader.ask("read_resource", following).contents
             assert part.text
             parts.append(part.text)
-            following = json.loads(told.text)["next"]
+            following = json.loads(description.text)["next"]
         assert len(parts) > 2
         assert "".join(parts).encode() == own.path(name).read_bytes()
     # half of a character is returned as bytes, and so is a raster
     [*_, part] = reader.ask("read_resource", f"{uri}?offset=7&length=3").contents
     assert base64.b64decode(part.blob) == own.path("names-copy.csv").read_bytes()[7:10]
     short = reader.done("query_to_file", inputs=["names.csv"], sql="SELECT 1 AS n", output="one.json")
-    [whole] = reader.ask("read_resource", short["resource_uri"]).contents
-    assert json.loads(whole.text) == json.loads(own.path("one.json").read_text())
+    [content] = reader.ask("read_resource", short["resource_uri"]).contents
+    assert json.loads(content.text) == json.loads(own.path("one.json").read_text())
 
 
 def test_lockdown_serves_no_file_content_as_text(own: Place):
     own.path("words.csv").write_text("name\nsay nothing\n")
     with inside(own.command("--approval", "never", "--lockdown"), person=Person()) as talk:
-        made = talk.done("vector_convert", input="words.csv", output="words.geojson")
-        [only] = talk.ask("read_resource", made["resource_uri"]).contents
+        result = talk.done("vector_convert", input="words.csv", output="words.geojson")
+        [only] = talk.ask("read_resource", result["resource_uri"]).contents
         assert base64.b64decode(only.blob) == own.path("words.geojson").read_bytes()
 
 
@@ -172,22 +172,29 @@ def test_link_replacing_an_output_is_not_followed(reader: Talk, own: Place, grou
 
 def test_the_record_of_a_call_is_a_resource(reader: Talk, known: dict[str, Any]):
     receipt = known["receipt"]
-    told = record(reader, receipt["call_id"])
-    whole = told["receipt"]
-    assert (told["tool"], told["outcome"], told["plan"]) == ("gdal_translate", "OK", whole["plan_digest"])
-    assert told["argv"] == whole["argv"]
-    assert whole["argv"][0] == "gdal_translate"
-    assert whole["limits"]["wall_seconds"] > 0
-    assert (told["image"], told["image_digest"]) == (whole["image"], whole["image_digest"])
-    assert told["image_digest"].startswith(receipt["image_digest"])
-    assert {"plan", "run", "publish", "create", "start"} <= whole["seconds"].keys()
-    assert {**whole, **receipt, "image_digest": ..., "seconds": ...}.keys() == whole.keys()
-    [made], [source] = told["files"], told["materials"]
-    assert [Path(row["path"]).name for row in (made, source)] == ["known.tif", "rgb.tif"]
-    for row in (made, source):
+    recorded = record(reader, receipt["call_id"])
+    full_receipt = recorded["receipt"]
+    assert (recorded["tool"], recorded["outcome"], recorded["plan"]) == (
+        "gdal_translate",
+        "OK",
+        full_receipt["plan_digest"],
+    )
+    assert recorded["argv"] == full_receipt["argv"]
+    assert full_receipt["argv"][0] == "gdal_translate"
+    assert full_receipt["limits"]["wall_seconds"] > 0
+    assert (recorded["image"], recorded["image_digest"]) == (
+        full_receipt["image"],
+        full_receipt["image_digest"],
+    )
+    assert recorded["image_digest"].startswith(receipt["image_digest"])
+    assert {"plan", "run", "publish", "create", "start"} <= full_receipt["seconds"].keys()
+    assert {**full_receipt, **receipt, "image_digest": ..., "seconds": ...}.keys() == full_receipt.keys()
+    [output], [source] = recorded["files"], recorded["materials"]
+    assert [Path(row["path"]).name for row in (output, source)] == ["known.tif", "rgb.tif"]
+    for row in (output, source):
         data = Path(row["path"]).read_bytes()
         assert (row["sha256"], row["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
-    assert told["approval"] == receipt["approval"]
+    assert recorded["approval"] == receipt["approval"]
 
 
 def test_a_call_that_failed_has_a_record(reader: Talk):
@@ -197,13 +204,14 @@ def test_a_call_that_failed_has_a_record(reader: Talk):
         ("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "../../x.tif"}),
     ):
         error = reader.failed(tool, **arguments)
-        told = record(reader, error["call_id"])
-        assert (told["tool"], told["outcome"]) == (tool, error["code"])
+        recorded = record(reader, error["call_id"])
+        assert (recorded["tool"], recorded["outcome"]) == (tool, error["code"])
         canonical = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
-        assert told["arguments_sha256"] == hashlib.sha256(canonical.encode()).hexdigest()
-        assert told["arguments"] == {}  # a refused text may contain a password, so only its digest is stored
-        assert (told["files"], told["outputs"]) == ([], [])
-        assert told["finished"]
+        assert recorded["arguments_sha256"] == hashlib.sha256(canonical.encode()).hexdigest()
+        # a refused text may contain a password, so only its digest is stored
+        assert recorded["arguments"] == {}
+        assert (recorded["files"], recorded["outputs"]) == ([], [])
+        assert recorded["finished"]
 
 
 def test_long_result_is_cut_and_readable_in_parts(own: Place):
@@ -214,21 +222,23 @@ def test_long_result_is_cut_and_readable_in_parts(own: Place):
     own.path("long-metadata.tif.aux.xml").write_text(f"<PAMDataset><Metadata>{rows}</Metadata></PAMDataset>")
     with inside(own.command("--read-chunk", str(CHUNK), "--result-size", "6KiB")) as talk:
         answer = talk.call("info", path="long-metadata.tif", format="json")
-        told = answer.structured_content
+        content = answer.structured_content
         assert len(answer.content[0].text.encode()) <= 6 << 10
-        assert told["size"] == [40, 30]
-        [link] = [one for one in answer.content if one.type == "resource_link"]
+        assert content["size"] == [40, 30]
+        [link] = [block for block in answer.content if block.type == "resource_link"]
         assert (
-            str(link.uri) == told["full_result"]["uri"] == f"gdal://calls/{told['receipt']['call_id']}/result"
+            str(link.uri)
+            == content["full_result"]["uri"]
+            == f"gdal://calls/{content['receipt']['call_id']}/result"
         )
         data, uri = b"", str(link.uri)
         while uri:
             part, some = read(talk, uri)
             data, uri = data + some, part["next"]
-        assert len(data) == link.size == told["full_result"]["bytes"]
-        whole = json.loads(data)
-        assert whole["receipt"]["call_id"] == told["receipt"]["call_id"]
-        assert names.items() <= whole["untrusted"]["report"]["metadata"][""].items()
+        assert len(data) == link.size == content["full_result"]["bytes"]
+        complete = json.loads(data)
+        assert complete["receipt"]["call_id"] == content["receipt"]["call_id"]
+        assert names.items() <= complete["untrusted"]["report"]["metadata"][""].items()
         short = talk.done("info", path="rgb.tif", format="text")
         assert "full_result" not in short
         refused(talk, f"gdal://calls/{short['receipt']['call_id']}/result")
@@ -238,8 +248,8 @@ def test_folder_output_is_described_without_serving_its_files(reader, own, oracl
     name = "folder.zarr"
     result = reader.done("convert", input="rgb.tif", output=name, output_format="Zarr")
     assert own.path(name).is_dir()
-    told, _ = read(reader, result["resource_uri"])
-    assert told["folder"] == str(own.path(name))
+    description, _ = read(reader, result["resource_uri"])
+    assert description["folder"] == str(own.path(name))
     assert oracle.checksums(own.path(name)) == oracle.checksums(own.path("rgb.tif"))
     inner = next(path for path in own.path(name).rglob("*") if path.is_file())
     refused(reader, inner.as_uri())

@@ -64,6 +64,6 @@ def test_an_error_fits_a_model(modern: Talk, place: Place):
         ("convert", {"input": "dem.tif", "output": "x.tif", "creation_options": {"COMPRES": "LZW"}}),
         ("gdal_write", {"algorithm": "raster calc", "arguments": {"input": ["dem.tif"], "output": "x.tif", "calc": ["Y+"]}}),
     ]:  # fmt: skip
-        told = modern.call(tool, **arguments)
-        assert told.is_error
-        assert size(told.structured_content) <= 700, (tool, arguments, told.structured_content)
+        result = modern.call(tool, **arguments)
+        assert result.is_error
+        assert size(result.structured_content) <= 700, (tool, arguments, result.structured_content)

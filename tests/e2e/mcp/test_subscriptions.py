@@ -21,9 +21,9 @@ def pipes(request: pytest.FixtureRequest, own: Place) -> Iterator[Pipes]:
     """A client of a server that needs no approval."""
     command = own.command("--approval", "never")
     warm = {"GDAL_MCP_POOL_MAX": "2"}
-    with piped(command, own.state.parent / "log", era=request.param, env=warm) as made:
-        made.hello()
-        yield made
+    with piped(command, own.state.parent / "log", era=request.param, env=warm) as client:
+        client.hello()
+        yield client
 
 
 def write(pipes: Pipes, name: str, **more: Any) -> dict[str, Any]:
@@ -45,20 +45,20 @@ def subscribe(pipes: Pipes, *uris: str) -> int | None:
 
 
 def listed(pipes: Pipes) -> set[str]:
-    return {one["uri"] for one in pipes.ask("resources/list")["result"]["resources"]}
+    return {resource["uri"] for resource in pipes.ask("resources/list")["result"]["resources"]}
 
 
 def told(pipes: Pipes, uri: str) -> list[str]:
     """The notifications up to the change of this resource; a changed list is an empty text."""
-    heard: list[str] = []
+    uris: list[str] = []
 
     def wanted(message: dict[str, Any]) -> bool:
         if message.get("method") in (UPDATED, LIST):
-            heard.append(message["params"].get("uri", "") if message["method"] == UPDATED else "")
-        return bool(heard) and heard[-1] == uri
+            uris.append(message["params"].get("uri", "") if message["method"] == UPDATED else "")
+        return bool(uris) and uris[-1] == uri
 
     pipes.until(wanted)
-    return heard
+    return uris
 
 
 def test_new_output_changes_list_and_replacement_notifies_subscribers(pipes: Pipes):
@@ -77,19 +77,22 @@ def test_new_output_changes_list_and_replacement_notifies_subscribers(pipes: Pip
     write(pipes, a, overwrite=True)
     write(pipes, b, overwrite=True)
     assert told(pipes, second) == ["", second]
-    other = [
-        one for one in pipes.lines if stream and f'"io.modelcontextprotocol/subscriptionId":{stream}' in one
+    notifications = [
+        line
+        for line in pipes.lines
+        if stream and f'"io.modelcontextprotocol/subscriptionId":{stream}' in line
     ]
-    assert len(other) <= 3  # its acknowledgement and two new outputs, and nothing after it was cancelled
+    # its acknowledgement and two new outputs, and nothing after it was cancelled
+    assert len(notifications) <= 3
 
 
 @pytest.mark.parametrize("pipes", [ERAS[1]], indirect=True)
 def test_what_may_not_be_read_is_not_acknowledged(pipes: Pipes, own: Place):
     uri = write(pipes, "mine.tif")["resource_uri"]
     source = own.path("plain.tif").as_uri()
-    asked = {
+    notifications = {
         "resourceSubscriptions": [uri, source, "file:///etc/passwd", "gdal://calls/none", f"{uri}?offset=0"]
     }
-    pipes.send(LISTEN, {"notifications": asked})
+    pipes.send(LISTEN, {"notifications": notifications})
     ack = pipes.until(lambda message: message.get("method") == ACK)
     assert ack["params"]["notifications"] == {"resourceSubscriptions": [uri]}

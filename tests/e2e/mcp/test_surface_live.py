@@ -34,10 +34,10 @@ def listed(talk: Talk) -> list[t.Tool]:
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_calls_never_change_the_list(serve: Serve):
     talk = serve()
-    before = [one.model_dump_json() for one in listed(talk)]
+    before = [tool.model_dump_json() for tool in listed(talk)]
     talk.done("gdal_describe", algorithm="vector buffer")
     talk.done("gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": "slope.tif"})
-    assert [one.model_dump_json() for one in listed(talk)] == before
+    assert [tool.model_dump_json() for tool in listed(talk)] == before
 
 
 SPELT = (
@@ -50,7 +50,7 @@ OUT = ("--exclude-tools", "raster_hillshade,gdal vector buffer,dataset-delete,in
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_what_is_excluded_is_nowhere(serve: Serve, own: Place):
     talk = serve(*OUT)
-    names = {one.name for one in listed(talk)}
+    names = {tool.name for tool in listed(talk)}
     assert not names & {"raster_hillshade", "vector_buffer", "dataset_delete", "info"}
     for name in ("raster_hillshade", "info", "dataset_delete"):
         with pytest.raises(MCPError) as caught:
@@ -65,8 +65,8 @@ def test_what_is_excluded_is_nowhere(serve: Serve, own: Place):
         "read zones.gpkg ! buffer --distance=1 ! write x.gpkg",
     ):
         assert talk.failed("pipeline", steps=text)["code"] == "DENIED"
-        told = talk.failed("gdal_write", algorithm="pipeline", arguments={"pipeline": text})
-        assert told["code"] == "DENIED"
+        error = talk.failed("gdal_write", algorithm="pipeline", arguments={"pipeline": text})
+        assert error["code"] == "DENIED"
     assert talk.failed("gdal_describe", algorithm="raster hillshade")["code"] == "DENIED"
     hits = talk.done("gdal_search", query="hillshade")["hits"]
     assert "hillshade" not in str([hit.get("path", hit.get("algorithm")) for hit in hits])

@@ -43,9 +43,9 @@ class Client:
 
     def task(self, tool: str, **arguments: Any) -> str:
         """The id of the task that a call became."""
-        made = self.call(tool, **arguments)
-        assert made["resultType"] == "task"
-        return str(made["taskId"])
+        result = self.call(tool, **arguments)
+        assert result["resultType"] == "task"
+        return str(result["taskId"])
 
     def get(self, task: str) -> dict[str, Any]:
         return self.ask("tasks/get", taskId=task)
@@ -68,8 +68,8 @@ def serving(own: Place, grounds: Path) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def taker(own: Place, grounds: Path) -> Iterator[Client]:
-    with serving(own, grounds) as made:
-        yield made
+    with serving(own, grounds) as client:
+        yield client
     assert verify(own.state / "audit.jsonl").ok
 
 
@@ -97,7 +97,7 @@ def test_tasks_of_killed_server_failed_and_results_remain(taker, own, grounds, c
     before = own.owners
     with serving(own, grounds) as killed:
         done = killed.task("info", path="rgb.tif")
-        kept = killed.until(done, "completed")
+        completed = killed.until(done, "completed")
         running = killed.task("reproject", **{**LONG, "output": "killed.tif"})
         killed.begun(running)
         owners = own.owners - before
@@ -109,5 +109,5 @@ def test_tasks_of_killed_server_failed_and_results_remain(taker, own, grounds, c
         until(lambda: own.staged == [] and containers.of_owners(owners) == [])
     lost = taker.get(running)  # of another server on the same folder, the next one as well as any
     assert (lost["status"], lost["error"]["code"]) == ("failed", -32603)
-    assert taker.get(done)["result"] == kept["result"]
+    assert taker.get(done)["result"] == completed["result"]
     assert not own.path("killed.tif").exists()

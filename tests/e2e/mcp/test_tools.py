@@ -48,10 +48,10 @@ def made_at(talk: Talk, tool: str, key: str, **arguments: Any) -> Path:
 
 def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
     result = done(talk, "info", path="dem.tif", format="json")
-    for said in (result, result["untrusted"]["report"], done(talk, "info", path="dem.tif")):
-        assert said["size"] == [60, 50]
-        assert said["driverShortName"] == "GTiff"
-        assert said["bands"][0]["noDataValue"] == -999
+    for report in (result, result["untrusted"]["report"], done(talk, "info", path="dem.tif")):
+        assert report["size"] == [60, 50]
+        assert report["driverShortName"] == "GTiff"
+        assert report["bands"][0]["noDataValue"] == -999
     zones = done(talk, "info", path=str(place.path("zones.gpkg")))
     assert zones["untrusted"]["report"]["layers"][0]["name"] == "zones"
     assert zones["layers"][0]["featureCount"] == 2
@@ -77,9 +77,9 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     path = Path(result["output"])
     assert at(result["resource_uri"]) == path == place.path(path.name)
     assert oracle.checksums(path) == oracle.checksums(place.path("dem.tif"))
-    seen = json.loads(oracle.must("gdalinfo", "-json", str(path)))
-    assert seen["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "DEFLATE"
-    assert seen["bands"][0]["block"] == [32, 32]
+    info = json.loads(oracle.must("gdalinfo", "-json", str(path)))
+    assert info["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "DEFLATE"
+    assert info["bands"][0]["block"] == [32, 32]
     assert described(result)["size"] == [60, 50]
     assert described(result)["compression"] == "DEFLATE"
     assert [Path(row["path"]) for row in result["outputs"]] == [path]
@@ -92,11 +92,13 @@ def test_profile_makes_a_valid_cog_with_recorded_options(talk: Talk, place: Plac
     path = Path(result["output"])
     assert described(result)["valid_cog"] is True
     assert oracle.checksums(path) == oracle.checksums(place.path("dem.tif"))
-    seen = json.loads(oracle.must("gdalinfo", "-json", str(path)))
-    assert seen["metadata"]["IMAGE_STRUCTURE"]["LAYOUT"] == "COG"
-    assert seen["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "ZSTD"
-    [begun] = [one for one in place.audited if one["type"] == "call.started" and output in json.dumps(one)]
-    command = json.dumps(begun)
+    info = json.loads(oracle.must("gdalinfo", "-json", str(path)))
+    assert info["metadata"]["IMAGE_STRUCTURE"]["LAYOUT"] == "COG"
+    assert info["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "ZSTD"
+    [started] = [
+        event for event in place.audited if event["type"] == "call.started" and output in json.dumps(event)
+    ]
+    command = json.dumps(started)
     assert "--creation-option=COMPRESS=ZSTD" in command
     assert "--creation-option=PROFILE" not in command
 
@@ -115,19 +117,19 @@ def test_reproject_does_as_it_is_told(modern: Talk, place: Place, oracle: Oracle
     result = done(modern, "reproject", input="dem.tif", output=name, dst_crs="EPSG:4326", resampling="bilinear",
                   size=[40, 0], creation_options={"COMPRESS": "LZW"}, warp_options={"SAMPLE_GRID": True},
                   extra_args=["--add-alpha"])  # fmt: skip
-    seen = oracle.raster(place.path(name))
-    assert seen["size"][0] == 40
-    assert len(seen["bands"]) == 2
-    assert 'ID["EPSG",4326]' in seen["coordinateSystem"]["wkt"]
+    info = oracle.raster(place.path(name))
+    assert info["size"][0] == 40
+    assert len(info["bands"]) == 2
+    assert 'ID["EPSG",4326]' in info["coordinateSystem"]["wkt"]
     assert described(result)["crs"]["code"] == "EPSG:4326"
 
 
 def test_reproject_to_a_window_at_a_resolution(modern: Talk, place: Place, oracle: Oracle):
     done(modern, "reproject", input="plain.tif", output="placed.tif", src_crs="EPSG:4326", dst_crs="EPSG:4326",
          transform_options={"SRC_METHOD": "NO_GEOTRANSFORM"}, resolution=0.5, bbox=[0, -5, 5, 0], bbox_crs="EPSG:4326")  # fmt: skip
-    seen = oracle.raster(place.path("placed.tif"))
-    assert seen["size"] == [10, 10]
-    assert seen["geoTransform"][1] == 0.5
+    info = oracle.raster(place.path("placed.tif"))
+    assert info["size"] == [10, 10]
+    assert info["geoTransform"][1] == 0.5
 
 
 def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, oracle: Oracle):
@@ -135,30 +137,30 @@ def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, ora
     result = done(modern, "gdal_translate", src_dataset="rgb.tif", dst_dataset=name, output_format="PNG",
                   bands=["3", "1"], projwin=[2.5, 48.5, 3.5, 48.0])  # fmt: skip
     assert at(result["output_uri"]) == place.path(name)
-    seen = oracle.raster(place.path(name))
-    assert seen["size"] == [20, 10]
-    assert len(seen["bands"]) == 2
-    # the window's place goes with it
+    info = oracle.raster(place.path(name))
+    assert info["size"] == [20, 10]
+    assert len(info["bands"]) == 2
+    # the position of the window is in a companion file
     assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]
 
 
 def test_unnamed_gdal_translate_output_is_always_new(modern, place, oracle):
-    given = {"src_dataset": "rgb.tif", "resample_alg": "average"}
-    made = [made_at(modern, "gdal_translate", "output_uri", **given) for _ in range(2)]
-    assert made[0] != made[1]
-    assert {path.parent for path in made} == {place.path("outputs")}
-    assert oracle.checksums(made[0]) == oracle.checksums(made[1]) == oracle.checksums(place.path("rgb.tif"))
+    arguments = {"src_dataset": "rgb.tif", "resample_alg": "average"}
+    paths = [made_at(modern, "gdal_translate", "output_uri", **arguments) for _ in range(2)]
+    assert paths[0] != paths[1]
+    assert {path.parent for path in paths} == {place.path("outputs")}
+    assert oracle.checksums(paths[0]) == oracle.checksums(paths[1]) == oracle.checksums(place.path("rgb.tif"))
 
 
 def test_gdalwarp_reprojects_and_mosaics(modern: Talk, oracle: Oracle):
-    made = made_at(modern, "gdalwarp", "output_uri", src_datasets=HALVES, t_srs="EPSG:4326", r="nearest")
-    assert oracle.raster(made)["size"] == [20, 10]
+    path = made_at(modern, "gdalwarp", "output_uri", src_datasets=HALVES, t_srs="EPSG:4326", r="nearest")
+    assert oracle.raster(path)["size"] == [20, 10]
 
 
 def test_gdalbuildvrt_is_usable_where_it_is_published(modern: Talk, place: Place, oracle: Oracle):
     mosaic = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, resolution="highest")
-    apart = {"dst_vrt": "stack.vrt", "separate": True}
-    stack = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, **apart)
+    options = {"dst_vrt": "stack.vrt", "separate": True}
+    stack = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, **options)
     assert mosaic.parent == place.path("outputs")
     assert oracle.raster(mosaic)["size"] == [20, 10]
     assert 0 not in oracle.checksums(mosaic)
@@ -171,10 +173,10 @@ def test_gdal_rasterize_burns_inside_or_outside(modern: Talk, oracle: Oracle):
     for invert in (False, True):
         result = done(modern, "gdal_rasterize", src_vector="zones.gpkg", burn_value=5.5, width=24, height=30,
                       extent=ZONES_EXTENT, invert=invert)  # fmt: skip
-        seen = json.loads(oracle.must("gdalinfo", "-json", "-stats", str(at(result["raster_uri"]))))
-        assert seen["size"] == [24, 30]
-        assert seen["bands"][0]["maximum"] == 5.5
-        covered.append(float(seen["bands"][0]["metadata"][""]["STATISTICS_VALID_PERCENT"]))
+        info = json.loads(oracle.must("gdalinfo", "-json", "-stats", str(at(result["raster_uri"]))))
+        assert info["size"] == [24, 30]
+        assert info["bands"][0]["maximum"] == 5.5
+        covered.append(float(info["bands"][0]["metadata"][""]["STATISTICS_VALID_PERCENT"]))
     assert 0 < covered[0] < 100
     assert sum(covered) == pytest.approx(100, abs=0.1)
 
@@ -199,8 +201,8 @@ def test_gdal2xyz_writes_rows_or_an_array(modern: Talk, oracle: Oracle):
 
 def test_gdal_merge_pastes_side_by_side_or_stacks(modern: Talk, oracle: Oracle):
     for more, bands in (({"n": 0}, 1), ({"separate": True}, 2)):
-        made = oracle.raster(made_at(modern, "gdal_merge", "merged_uri", src_datasets=HALVES, **more))
-        assert (made["size"], len(made["bands"])) == ([20, 10], bands)
+        info = oracle.raster(made_at(modern, "gdal_merge", "merged_uri", src_datasets=HALVES, **more))
+        assert (info["size"], len(info["bands"])) == ([20, 10], bands)
 
 
 def test_gdal_polygonize_makes_polygons_of_classes(modern: Talk, oracle: Oracle):
@@ -209,9 +211,9 @@ def test_gdal_polygonize_makes_polygons_of_classes(modern: Talk, oracle: Oracle)
         ({"field_name": "class"}, "class", [0, 1, 1, 2]),
         (masked, "DN", [0, 1, 2]),
     ):
-        made = made_at(modern, "gdal_polygonize", "vector_uri", src_dataset="classes.tif", **more)
-        [layer] = oracle.vector(made)["layers"]
-        assert sorted(one["properties"][field] for one in layer["features"]) == expected
+        path = made_at(modern, "gdal_polygonize", "vector_uri", src_dataset="classes.tif", **more)
+        [layer] = oracle.vector(path)["layers"]
+        assert sorted(feature["properties"][field] for feature in layer["features"]) == expected
 
 
 def test_what_gdal_misreads_at_first_is_no_failure(modern: Talk, place: Place, oracle: Oracle):
@@ -221,20 +223,20 @@ def test_what_gdal_misreads_at_first_is_no_failure(modern: Talk, place: Place, o
     [layer] = described(done(modern, "gdal_write", algorithm="vector convert", arguments=copied))["layers"]
     assert layer["features"] == 4
     schema = done(modern, "gdal_read", algorithm="vector export-schema", arguments={"input": "zones.gpkg"})
-    said = json.dumps(schema["untrusted"]["report"])
-    for name, given in {"like": {"like": "zones.gpkg"}, "schema": {"schema": said}}.items():
-        call = {**given, "output": f"by_{name}.gpkg"}
+    text = json.dumps(schema["untrusted"]["report"])
+    for name, arguments in {"like": {"like": "zones.gpkg"}, "schema": {"schema": text}}.items():
+        call = {**arguments, "output": f"by_{name}.gpkg"}
         done(modern, "gdal_write", algorithm="vector create", arguments=call)
-        made = oracle.vector(place.path(call["output"]))["layers"]
+        layers = oracle.vector(place.path(call["output"]))["layers"]
         zones = oracle.vector(place.path("zones.gpkg"))["layers"]
-        assert [one["fields"] for one in made] == [one["fields"] for one in zones]
-        assert [one["featureCount"] for one in made] == [0]
+        assert [layer["fields"] for layer in layers] == [layer["fields"] for layer in zones]
+        assert [layer["featureCount"] for layer in layers] == [0]
 
 
 def test_report_is_written_to_a_file_unchanged(modern: Talk, place: Place):
     call = {"filename": ["dem.tif"], "output-format": "json", "output": "found.json"}
     done(modern, "gdal_write", algorithm="dataset identify", arguments=call)
-    assert [one["driver"] for one in json.loads(place.path("found.json").read_text())] == ["GTiff"]
+    assert [row["driver"] for row in json.loads(place.path("found.json").read_text())] == ["GTiff"]
 
 
 def test_dataset_is_copied_only_in_the_named_format(modern: Talk, place: Place):

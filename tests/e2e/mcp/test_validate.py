@@ -15,9 +15,9 @@ DATA = ("dem.tif", "rgb.tif", "zones.shp", "zones.dbf", "zones.shx", "zones.prj"
 
 @pytest.fixture(scope="module")
 def talker(own: Place) -> Iterator[Talk]:
-    with inside(own.command(), person=Person()) as made:
-        made.person.asked.clear()
-        yield made
+    with inside(own.command(), person=Person()) as talk:
+        talk.person.asked.clear()
+        yield talk
 
 
 def plan(talk: Talk, tool: str, /, **arguments: Any) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def unnamed(argv: list[str]) -> list[str]:
 
 def looks(own: Place) -> int:
     """The number of containers that have described inputs; no other container has run."""
-    tools = [one["tool"] for one in own.audited if one["type"] == "call.started" and "object" in one]
+    tools = [event["tool"] for event in own.audited if event["type"] == "call.started" and "object" in event]
     assert set(tools) <= {"validate_call"}
     return len(tools)
 
@@ -94,8 +94,8 @@ def test_output_too_large_for_undescribed_input_is_refused(own: Place):
         with inside(own.command("--approval", mode), person=Person()) as talk:
             for name, arguments in calls:
                 own.path(f"{mode}-{name}.tif").write_bytes(own.path("dem.tif").read_bytes())
-                given = {"input": f"{mode}-{name}.tif", "output": "big.tif", **arguments}
-                error = talk.failed("gdal_write", algorithm=f"raster {name}", arguments=given)
+                full_arguments = {"input": f"{mode}-{name}.tif", "output": "big.tif", **arguments}
+                error = talk.failed("gdal_write", algorithm=f"raster {name}", arguments=full_arguments)
                 assert (error["code"], error["stage"]) == ("DISK_LIMIT", stage)
                 assert "at least" in error["message"]  # reported by the estimate, before a limit was reached
                 assert not own.path("big.tif").exists()
@@ -120,8 +120,8 @@ def test_unknown_crs_and_extension_are_refused_before_asking(
             assert "error" in planned or planned["valid"] is False, name
         assert talk.person.asked == []
         # a code that PROJ knows, and an output in another format than its extension says
-        for given in ({"dst_crs": "EPSG:3857"}, {"dst_crs": "ESRI:102001"}):
-            assert plan(talk, "reproject", input="dem.tif", output="x.tif", **given)["valid"] is True
+        for options in ({"dst_crs": "EPSG:3857"}, {"dst_crs": "ESRI:102001"}):
+            assert plan(talk, "reproject", input="dem.tif", output="x.tif", **options)["valid"] is True
         assert (
             plan(talk, "convert", input="dem.tif", output="a.xyzzy", output_format="GTiff")["valid"] is True
         )

@@ -43,6 +43,6 @@ def test_our_errors_reveal_no_host_secret(wire: Pipes, place: Place):
         for path in ("/etc/shadow", "/root/.ssh/id_rsa", str(place.state / "audit.jsonl"))
     ]
     answers.append(wire.ask("resources/read", {"uri": "file:///root/.ssh/id_rsa"}))
-    told = json.dumps(answers)
-    assert "No such file" not in told
-    assert "Permission" not in told
+    text = json.dumps(answers)
+    assert "No such file" not in text
+    assert "Permission" not in text

@@ -27,16 +27,16 @@ DATA = ("dem.tif", "rgb.tif", "west.tif", "east.tif", "classes.tif", *ZONES)
 def writer(own: Place, grounds: Path) -> Iterator[Talk]:
     with talking(
         own.command("--approval", "never", "--no-preview"), grounds / "writing.log", person=Person()
-    ) as made:
-        yield made
+    ) as talk:
+        yield talk
 
 
 def undo(place: Place, result: dict[str, Any]) -> dict[str, Any]:
     """The output of the program's `undo`, while the server keeps running in a separate process."""
-    told = io.StringIO()
-    with running(settings_for(place.command())) as app, contextlib.redirect_stdout(told):
+    output = io.StringIO()
+    with running(settings_for(place.command())) as app, contextlib.redirect_stdout(output):
         assert undo_call(app, result["receipt"]["call_id"]) == 0
-    return json.loads(told.getvalue())
+    return json.loads(output.getvalue())
 
 
 def copy(place: Place, source: str, target: str) -> bytes:
@@ -57,11 +57,11 @@ def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
     result = writer.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="replaced.tif")
     assert own.path("replaced.tif").read_bytes() != before
     assert not aux.exists()  # it described the old file
-    assert [one["path"] for one in result["replaced"]] == [str(own.path("replaced.tif"))]
-    told = undo(own, result)
+    assert [row["path"] for row in result["replaced"]] == [str(own.path("replaced.tif"))]
+    report = undo(own, result)
     assert own.path("replaced.tif").read_bytes() == before
     assert aux.read_text() == "<PAMDataset/>"
-    assert set(told["restored"]) == {str(own.path("replaced.tif")), str(aux)}
+    assert set(report["restored"]) == {str(own.path("replaced.tif")), str(aux)}
 
 
 @pytest.mark.claim("outputs.inputs-kept")
@@ -93,14 +93,14 @@ def test_no_input_is_written_over(writer: Talk, own: Place):
 
 def test_gdalwarp_updates_existing_output_unless_overwriting(writer: Talk, own: Place, oracle: Oracle):
     def warp(*sources: str, overwrite: bool) -> dict[str, Any]:
-        given = {"src_datasets": list(sources), "t_srs": "EPSG:4326", "dst_dataset": "into.tif"}
-        return writer.done("gdalwarp", **given, overwrite=overwrite)
+        arguments = {"src_datasets": list(sources), "t_srs": "EPSG:4326", "dst_dataset": "into.tif"}
+        return writer.done("gdalwarp", **arguments, overwrite=overwrite)
 
     warp("west.tif", "east.tif", overwrite=False)
     mosaic = own.path("into.tif").read_bytes()
     result = warp("east.tif", overwrite=False)
     assert oracle.raster(own.path("into.tif"))["size"] == [20, 10]  # the window of both is unchanged
-    assert [one["path"] for one in result["replaced"]] == [str(own.path("into.tif"))]
+    assert [row["path"] for row in result["replaced"]] == [str(own.path("into.tif"))]
     undo(own, result)
     assert own.path("into.tif").read_bytes() == mosaic
     warp("east.tif", overwrite=True)
@@ -134,8 +134,8 @@ def test_output_companion_does_not_replace_a_foreign_file(writer: Talk, own: Pla
     assert own.path("strange.img").read_bytes() == b"somebody's notes"
     assert not own.path("strange.xml").exists()
     own.path("strange.img").unlink()
-    made = writer.done("convert", input="classes.tif", output="strange.xml", output_format="PDS4")
-    assert {"strange.xml", "strange.img"} <= {Path(row["path"]).name for row in made["files"]}
+    result = writer.done("convert", input="classes.tif", output="strange.xml", output_format="PDS4")
+    assert {"strange.xml", "strange.img"} <= {Path(row["path"]).name for row in result["files"]}
 
 
 def test_gdal_rasterize_makes_anew_what_is_there(writer: Talk, own: Place, oracle: Oracle):
@@ -149,19 +149,21 @@ def test_gdal_rasterize_makes_anew_what_is_there(writer: Talk, own: Place, oracl
 
 def test_simultaneous_writers_never_make_a_torn_file(writer: Talk, own: Place, oracle: Oracle):
     sources = ["dem.tif", "rgb.tif", "west.tif", "classes.tif"]
-    calls = [writer.start("gdal_translate", src_dataset=one, dst_dataset="raced.tif") for one in sources]
+    calls = [
+        writer.start("gdal_translate", src_dataset=source, dst_dataset="raced.tif") for source in sources
+    ]
     results = [call.result(timeout=120) for call in calls]
-    won = [one for one, result in zip(sources, results, strict=True) if not result.is_error]
+    won = [source for source, result in zip(sources, results, strict=True) if not result.is_error]
     assert won
     lost = {result.structured_content["error"]["code"] for result in results if result.is_error}
     assert lost <= {"OUTPUT_REJECTED", "DISK_LIMIT"}
-    assert oracle.checksums(own.path("raced.tif")) in [oracle.checksums(own.path(one)) for one in won]
+    assert oracle.checksums(own.path("raced.tif")) in [oracle.checksums(own.path(source)) for source in won]
 
 
 @pytest.mark.claim("staging.removed")
 def test_staging_is_empty_and_audit_valid_after_writing(writer: Talk, own: Place):
-    given = {"dst_dataset": "x.png", "output_format": "PNG", "bands": ["9"]}
-    writer.failed("gdal_translate", src_dataset="rgb.tif", **given)
+    options = {"dst_dataset": "x.png", "output_format": "PNG", "bands": ["9"]}
+    writer.failed("gdal_translate", src_dataset="rgb.tif", **options)
     assert own.staged == []
     assert not own.path("x.png").exists()
     assert verify(own.state / "audit.jsonl").ok
@@ -196,8 +198,8 @@ def test_oddly_named_workspaces_use_their_own_staging(grounds, place, oracle):
     command = first.command("--workspace", str(second.workspace), "--approval", "never")
     with inside(command, person=Person()) as talk:
         talk.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(target))
-        made = talk.done("gdalbuildvrt", src_datasets=[target.as_uri()], dst_vrt="o.vrt")
-        assert talk.ask("read_resource", made["vrt_uri"]).contents
+        result = talk.done("gdalbuildvrt", src_datasets=[target.as_uri()], dst_vrt="o.vrt")
+        assert talk.ask("read_resource", result["vrt_uri"]).contents
     written, mosaic, source = map(oracle.checksums, (target, first.path("o.vrt"), first.path("rgb.tif")))
     assert written == mosaic == source
     assert first.staged == second.staged == []

@@ -1,6 +1,6 @@
 """Addresses, names and servers that try to redirect, change or stall a read, or to leak data.
 
-Each is judged by the requests to the origin, and by the container's result, which is nothing.
+Each is judged by the requests to the origin, and by the container's result, which must be empty.
 """
 
 import json
@@ -89,9 +89,10 @@ def test_only_public_addresses_and_listed_networks_are_contacted(failed, resolve
         192.88.99.1 198.18.0.1 198.51.100.7 203.0.113.9 224.0.0.1 239.1.2.3 240.0.0.1 255.255.255.255 :: ::1 ::7f00:1
         ::ffff:127.0.0.1 ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1::
         2002:a9fe:a9fe::1 3fff::1 fc00::1 fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1""".split()
-    assert [one for one in inside if is_allowed(one, [])] == []
+    assert [address for address in inside if is_allowed(address, [])] == []
     assert all(
-        is_allowed(one, []) for one in ("8.8.8.8", "193.0.6.139", "2001:4860:4860::8888", "2a00:1450::1")
+        is_allowed(address, [])
+        for address in ("8.8.8.8", "193.0.6.139", "2001:4860:4860::8888", "2a00:1450::1")
     )
     for addresses in (["10.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["::1"]):
         resolver.names["data.test"] = [addresses]
@@ -138,16 +139,19 @@ def test_another_host_gets_no_credentials_after_a_redirect(make, opened, server,
     server.special["/ok/moved"] = to(server.url("/ok/x.tif", "other.test"))
     server.special["/ok/same"] = to("/ok/x.tif")
     assert opened(make(first, second), server.url("/ok/same")).read((0, 10)).body == DATA[:10]
-    assert {one.headers["authorization"] for one in server.asked} == {"Bearer first-secret"}
+    assert {request.headers["authorization"] for request in server.asked} == {"Bearer first-secret"}
     server.asked.clear()
     call = opened(make(first, second), server.url("/ok/moved"))
     assert call.read((1_000_000, 10)).body == DATA[1_000_000:1_000_010]
-    for one in server.asked:
-        to_first = one.host.startswith("data.test")
-        assert (one.headers.get("authorization"), one.headers.get("x-key")) == (
+    for request in server.asked:
+        to_first = request.host.startswith("data.test")
+        assert (request.headers.get("authorization"), request.headers.get("x-key")) == (
             ("Bearer first-secret", "first-secret") if to_first else (None, None)
         )
-    assert {one.host for one in server.asked} == {f"data.test:{server.port}", f"other.test:{server.port}"}
+    assert {request.host for request in server.asked} == {
+        f"data.test:{server.port}",
+        f"other.test:{server.port}",
+    }
     (row,) = call.reading.record()
     assert (row.address, row.final) == (server.url("/ok/moved"), server.url("/ok/x.tif", "other.test"))
 
@@ -160,7 +164,9 @@ def test_credentials_do_not_follow_redirects_to_other_hosts(make, opened, server
     server.special["/ok/there"] = to(server.url("/ok/back", "b.wild.test"))
     server.special["/ok/back"] = to(server.url("/ok/x.tif", "a.wild.test"))
     opened(make(source), server.url("/ok/there", "a.wild.test"))
-    sent = [(one.host.partition(":")[0], one.headers.get("authorization")) for one in server.asked]
+    sent = [
+        (request.host.partition(":")[0], request.headers.get("authorization")) for request in server.asked
+    ]
     assert sent == [("a.wild.test", "Bearer secret"), ("b.wild.test", None), ("a.wild.test", None)]
 
 
@@ -236,8 +242,8 @@ def test_request_holds_nothing_of_environment_or_answers(
     server.special.clear()
     assert call.read((1_000_000, 10)).status is Status.OK
     names = {"host", "range", "if-match", "user-agent", "accept-encoding"}
-    assert all(set(one.headers) <= names for one in server.asked)
-    assert all(one.headers["accept-encoding"] == "identity" for one in server.asked)
+    assert all(set(request.headers) <= names for request in server.asked)
+    assert all(request.headers["accept-encoding"] == "identity" for request in server.asked)
 
 
 @pytest.mark.claim("remote.no-secret-kept")
@@ -250,32 +256,32 @@ def test_no_secret_is_seen_anywhere(make, opened, server, monkeypatch, caplog, t
     source = {"at": f"data.test:{server.port}", "bearer": "env:KEY", "query": ["shown"]}
     signed = server.url("/ok/x.tif?X-Amz-Signature=hidden-in-address&shown=1&sig=hidden-too")
     server.special["/ok/moved"] = to("/ok/x.tif?token=hidden-in-redirect&other=hidden-other&hidden-alone")
-    seen, failing = [], (signed.replace("/ok/", mode) for mode in ("/500/", "/whole/"))
+    texts, failing = [], (signed.replace("/ok/", mode) for mode in ("/500/", "/whole/"))
     for text in (signed, server.url("/ok/moved"), *failing):
         gateway = make(source)
-        seen += [repr(gateway.settings), repr(gateway.address(text, WHO)), str(gateway.address(text, WHO))]
+        texts += [repr(gateway.settings), repr(gateway.address(text, WHO)), str(gateway.address(text, WHO))]
         try:
             call = opened(gateway, text)
         except ToolError as error:
-            seen += [str(error), repr(error), error.suggestion, repr(error.__cause__)]
+            texts += [str(error), repr(error), error.suggestion, repr(error.__cause__)]
             continue
-        seen += map(repr, (call.name, call.look(), call.reading.record(), call.list("1")))
-        seen += [repr(row.as_dict()) for row in call.reading.record()]
-        seen += [str(path) for path in tmp_path.rglob("*")]
+        texts += map(repr, (call.name, call.look(), call.reading.record(), call.list("1")))
+        texts += [repr(row.as_dict()) for row in call.reading.record()]
+        texts += [str(path) for path in tmp_path.rglob("*")]
     assert "hidden-in-address" in server.asked[0].path
     assert server.asked[0].headers["authorization"] == "Bearer hidden-in-settings"
-    assert "hidden" not in "\n".join((*seen, caplog.text))
-    assert "shown=1" in "\n".join(seen)
-    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("usage*") if path.is_file())
-    assert b"hidden" not in kept
+    assert "hidden" not in "\n".join((*texts, caplog.text))
+    assert "shown=1" in "\n".join(texts)
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("usage*") if path.is_file())
+    assert b"hidden" not in stored
 
 
 @pytest.mark.claim("remote.no-secret-kept")
 def test_secret_sharing_a_prefix_is_fully_hidden():
     texts = ["https://data.test/x?sig=ab", "https://data.test/x?sig=abcdef"]
     for order in (texts, texts[::-1]):
-        told = without_secrets({"steps": [" ".join(order)]}, [parse(one) for one in order])
-        assert told == {"steps": ["https://data.test/x?sig=... https://data.test/x?sig=..."]}
+        hidden = without_secrets({"steps": [" ".join(order)]}, [parse(address) for address in order])
+        assert hidden == {"steps": ["https://data.test/x?sig=... https://data.test/x?sig=..."]}
 
 
 @pytest.mark.claim("remote.no-secret-kept")
@@ -313,12 +319,12 @@ def test_a_stac_item_cannot_lead_elsewhere(make: Make, opened: Opened, server: O
     assert call.read((5, 10)).body == DATA[5:15]
     assert call.reading.record()[0].address == f"stac+{server.url('/items/1')}#good"
     assert call.reading.record()[0].final == server.url("/ok/x.tif")
-    asked = len(server.asked)
+    before = len(server.asked)
     for name in (*assets, "missing"):
         if name != "good":
             with pytest.raises(ToolError):
                 opened(gateway, f"stac+{server.url('/items/1')}#{name}")
-    assert set(server.paths()[asked:]) == {"/items/1", "/ok/moved"}
+    assert set(server.paths()[before:]) == {"/items/1", "/ok/moved"}
 
 
 @pytest.mark.claim("remote.redirects-checked")
@@ -330,26 +336,26 @@ def test_only_assets_of_an_item_may_change_host(make: Make, opened: Opened, serv
     server.special["/ok/moved"] = to(there)
     gateway = make(*(f"{name}:{server.port}" for name in ("data.test", "other.test")))
     item, moved = f"stac+{server.url('/items/1')}#a", server.url("/ok/moved")
-    told = (server.url("/"),)
-    assert opened(gateway, item, within=told).read((5, 10)).body == DATA[5:15]
+    approved = (server.url("/"),)
+    assert opened(gateway, item, within=approved).read((5, 10)).body == DATA[5:15]
     assert opened(gateway, moved).read((5, 10)).body == DATA[5:15]
     for addresses in ((moved,), (item, moved)):
         with pytest.raises(ToolError):
-            opened(gateway, *addresses, within=told)
+            opened(gateway, *addresses, within=approved)
 
 
 def test_non_ascii_address_is_encoded_without_adding_headers(make, opened, server):
     gateway = make()
     assert opened(gateway, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
     assert server.asked[0].path.endswith("?sig=%C3%A9&key=a%2Fb|c")
-    kept = server.url("/ok/kept")
+    kept_url = server.url("/ok/kept")
     server.special["/ok/moved"] = to("/ok/x.tif?a=\u00e9")
     server.special["/ok/kept"] = lambda handler: handler.part(DATA, 0, 65536, len(DATA), ETag='"\u00e9"')
-    for address in (server.url("/ok/moved"), kept):
+    for address in (server.url("/ok/moved"), kept_url):
         with pytest.raises(ToolError) as caught:
             opened(gateway, address).look()
         assert caught.value.code is Code.REMOTE_ERROR
     # nothing of it is stored that would make the next call fail
     del server.special["/ok/kept"]
     server.files["kept"] = DATA
-    assert opened(gateway, kept).read((5, 10)).body == DATA[5:15]
+    assert opened(gateway, kept_url).read((5, 10)).body == DATA[5:15]

@@ -121,10 +121,10 @@ def test_tree_has_the_keys_its_bucket_lists(make: Make, opened: Opened, store: S
 
 def test_requester_pays_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch):
     address = parse("s3://maps/x.tif")
-    for said in (False, True):
-        source = RemoteSource.model_validate({"at": "s3://maps", "requester_pays": said})
+    for pays in (False, True):
+        source = RemoteSource.model_validate({"at": "s3://maps", "requester_pays": pays})
         target = signed(source, address, place(source, address), {})
-        assert ("x-amz-request-payer" in target.headers) is said
+        assert ("x-amz-request-payer" in target.headers) is pays
 
 
 def test_where_buckets_are_asked_for():
@@ -135,8 +135,8 @@ def test_where_buckets_are_asked_for():
         ("az://account/box/a.tif", {}, "account.blob.core.windows.net", "/box/a.tif"),
     ):
         source = RemoteSource.model_validate({"at": text.rpartition("/")[0] + "/", **more})
-        found = place(source, parse(text))
-        assert (found.scheme, found.host, found.path) == ("https", host, path)
+        target = place(source, parse(text))
+        assert (target.scheme, target.host, target.path) == ("https", host, path)
 
 
 def test_a_service_account_signs_for_itself(tmp_path: Path):

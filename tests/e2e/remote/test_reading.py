@@ -98,7 +98,7 @@ def test_weakly_validated_file_is_not_cached(server, make, opened):
         call.read((0, 1_000_000))
         (row,) = call.reading.record()
         assert (row.validator, row.cached_bytes) == ("weak etag", 0)
-    assert "if-match" not in {name for one in server.asked for name in one.headers}
+    assert "if-match" not in {name for request in server.asked for name in request.headers}
 
 
 @pytest.mark.claim("remote.bounded")
@@ -184,8 +184,10 @@ def test_block_changed_on_disk_is_never_served(server: Origin, make: Make, opene
 
 
 def test_partially_written_block_is_read_again(server, make, opened, monkeypatch):
-    whole = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda file, data, offset: whole(file, data[: len(data) // 2], offset))
+    original = os.pwrite
+    monkeypatch.setattr(
+        os, "pwrite", lambda file, data, offset: original(file, data[: len(data) // 2], offset)
+    )
     gateway = make()
     for _ in range(2):
         call = opened(gateway, server.url("/ok/x.tif"))
@@ -268,18 +270,22 @@ def test_slow_reads_of_one_principal_leave_room(server: Origin, make: Make, open
     calls = [opened(gateway, server.url("/ok/slow"), who="local:eve", seconds=60) for _ in range(9)]
     far = [((number + 1) * 5 * BLOCK, 10) for number in range(8)]
     reads = [threading.Thread(target=call.read, args=far, daemon=True) for call in calls]
-    for one in reads:
-        one.start()
+    for thread in reads:
+        thread.start()
 
     def stalled() -> int:
-        return sum("bytes=0-" not in one.headers.get("range", "") for one in server.asked)
+        return sum("bytes=0-" not in request.headers.get("range", "") for request in server.asked)
 
     until(lambda: stalled() >= most)
     for who in ("local:ann", "local:bob", "local:cid"):
         assert opened(gateway, server.url("/ok/x.tif"), who=who).read((0, 100)).body == DATA[:100]
-    eve = [one for one in server.asked if one.path == "/ok/slow" and "bytes=0-" not in one.headers["range"]]
+    eve = [
+        request
+        for request in server.asked
+        if request.path == "/ok/slow" and "bytes=0-" not in request.headers["range"]
+    ]
     assert len(eve) == most
     for call in calls:
         call.reading.close()
-    for one in reads:
-        one.join(30)
+    for thread in reads:
+        thread.join(30)

@@ -58,9 +58,9 @@ class Listener:
 
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[Listener]:
-    made = Listener(tmp_path / "state" / "audit.jsonl")
-    with serving.serving(made.server):
-        yield made
+    new_listener = Listener(tmp_path / "state" / "audit.jsonl")
+    with serving.serving(new_listener.server):
+        yield new_listener
 
 
 Made = Callable[[str], App]
@@ -79,16 +79,16 @@ def app(tmp_path: Path, listener: Listener) -> Iterator[Made]:
     with ExitStack() as stack:
 
         def made(policy: str = "") -> App:
-            given: dict[str, Any] = {}
+            options: dict[str, Any] = {}
             if policy:
                 (tmp_path / "policy.toml").write_text(policy)
-                given = {"policy": str(tmp_path / "policy.toml")}
+                options = {"policy": str(tmp_path / "policy.toml")}
             settings = load_settings(
                 workspaces=[str(workspace)],
                 state_dir=str(tmp_path / "state"),
                 engine="unix:///nonexistent.sock",
                 remote={"source": sources},
-                **given,
+                **options,
             )
             return stack.enter_context(running(settings))
 
@@ -102,43 +102,43 @@ def code(app: App, tool: str, arguments: Mapping[str, Any]) -> str:
 
 @pytest.mark.claim("audit.no-record-no-run", "remote.finding-is-reading")
 def test_with_a_cut_audit_log_no_request_leaves(app: Made, listener: Listener):
-    made = app("")
-    assert [code(made, *one) for one in listener.calls.items()] == ["OK", "OK"]
+    server = app("")
+    assert [code(server, *call) for call in listener.calls.items()] == ["OK", "OK"]
     before = len(listener.asked)
-    log = made.settings.state.audit
+    log = server.settings.state.audit
     log.write_bytes(log.read_bytes()[:-40])
-    assert [code(made, *one) for one in listener.calls.items()] == [Code.INTERNAL, Code.INTERNAL]
+    assert [code(server, *call) for call in listener.calls.items()] == [Code.INTERNAL, Code.INTERNAL]
     assert len(listener.asked) == before
 
 
 @pytest.mark.claim("identity.quotas", "remote.finding-is-reading")
 @pytest.mark.parametrize("tool", ["stac_search", "remote_list"])
 def test_call_rate_bounds_the_requests(app: Made, listener: Listener, tool: str):
-    made = app(f'[[principal]]\nprincipals = ["{ANN.id}"]\ncalls_per_minute = 2\n')
-    found = [code(made, tool, listener.calls[tool]) for _ in range(6)]
-    assert found == ["OK"] * 2 + [Code.RATE_LIMITED] * 4
+    server = app(f'[[principal]]\nprincipals = ["{ANN.id}"]\ncalls_per_minute = 2\n')
+    codes = [code(server, tool, listener.calls[tool]) for _ in range(6)]
+    assert codes == ["OK"] * 2 + [Code.RATE_LIMITED] * 4
     assert len(listener.asked) == 2
 
 
 @pytest.mark.claim("identity.quotas")
 def test_calls_without_a_container_count_too(app: Made):
-    made = app(f'[[principal]]\nprincipals = ["{ANN.id}"]\ncalls_per_minute = 2\n')
-    found = [code(made, "list_workspace", {}) for _ in range(4)]
-    assert found == ["OK"] * 2 + [Code.RATE_LIMITED] * 2
+    server = app(f'[[principal]]\nprincipals = ["{ANN.id}"]\ncalls_per_minute = 2\n')
+    codes = [code(server, "list_workspace", {}) for _ in range(4)]
+    assert codes == ["OK"] * 2 + [Code.RATE_LIMITED] * 2
 
 
 @pytest.mark.claim("remote.finding-is-reading", "args.rules-hold-for-what-runs")
 @pytest.mark.parametrize("decision", ["deny", "require"])
 def test_denying_or_asking_policy_stops_before_any_request(app: Made, listener: Listener, decision):
-    made = app(f'[[rule]]\ntools = ["stac_search", "remote_list"]\ndecision = "{decision}"\n')
-    assert [code(made, *one) for one in listener.calls.items()] == [Code.DENIED] * 2
+    server = app(f'[[rule]]\ntools = ["stac_search", "remote_list"]\ndecision = "{decision}"\n')
+    assert [code(server, *call) for call in listener.calls.items()] == [Code.DENIED] * 2
     assert listener.asked == []
 
 
 @pytest.mark.claim("remote.bounded")
 def test_cancelled_search_requests_no_further_page(app: Made, listener: Listener):
     """Each page leads to another one, without end."""
-    made = app("")
+    server = app("")
     first, going = threading.Event(), threading.Event()
 
     def page(handler: serving.Handler) -> None:
@@ -154,46 +154,46 @@ def test_cancelled_search_requests_no_further_page(app: Made, listener: Listener
 
     async def cancelled() -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(made.pipeline.call, request)
+            group.start_soon(server.pipeline.call, request)
             await anyio.to_thread.run_sync(first.wait)
             group.cancel_scope.cancel()
 
     anyio.run(cancelled)
     going.set()
-    gateway = made.pipeline.drafting.gateway
+    gateway = server.pipeline.drafting.gateway
     until(lambda: not gateway._daily._read.total() and not gateway._daily._requests.total())
     assert len(listener.asked) == 1
 
 
 @pytest.mark.claim("args.rules-hold-for-what-runs")
 def test_denied_tool_is_denied_without_a_container_too(app: Made):
-    made = app('[[rule]]\ntools = ["list_workspace"]\ndecision = "deny"\n')
-    assert code(made, "list_workspace", {}) == Code.DENIED
+    server = app('[[rule]]\ntools = ["list_workspace"]\ndecision = "deny"\n')
+    assert code(server, "list_workspace", {}) == Code.DENIED
 
 
 @pytest.mark.claim("remote.finding-is-reading")
 def test_to_validate_a_search_asks_nobody(app: Made, listener: Listener):
-    made = app("")
+    server = app("")
     for tool, arguments in listener.calls.items():
-        assert code(made, "validate_call", {"tool": tool, "arguments": arguments}) == "OK"
+        assert code(server, "validate_call", {"tool": tool, "arguments": arguments}) == "OK"
     assert listener.asked == []
 
 
 @pytest.mark.claim("audit.no-record-no-run")
 def test_record_names_the_host_before_the_request(app: Made, listener: Listener):
-    made = app("")
-    called(made, "stac_search", {"api": f"{listener.host}/stac?shown=1&token=very-secret"})
-    called(made, "remote_list", listener.calls["remote_list"])
+    server = app("")
+    called(server, "stac_search", {"api": f"{listener.host}/stac?shown=1&token=very-secret"})
+    called(server, "remote_list", listener.calls["remote_list"])
     for (_, log), place in zip(listener.asked, (f"{listener.host}/stac", "s3://maps/f/"), strict=True):
         started = json.loads(log.splitlines()[-1])["event"]
         assert started["type"] == "call.started"
-        assert any(one.startswith(place) for one in started["object"]["addresses"])
-    searched, looked = sorted(made.registry.search(limit=9).items, key=lambda one: one.started)
-    assert [one.outcome for one in (searched, looked)] == ["OK", "OK"]
+        assert any(address.startswith(place) for address in started["object"]["addresses"])
+    searched, looked = sorted(server.registry.search(limit=9).items, key=lambda call: call.started)
+    assert [call.outcome for call in (searched, looked)] == ["OK", "OK"]
     assert listener.host in json.dumps(searched.argv)
     assert [row["requests"] for row in searched.receipt["remote"]] == [1]
-    ended = json.loads(made.settings.state.audit.read_text().splitlines()[-1])["event"]
+    ended = json.loads(server.settings.state.audit.read_text().splitlines()[-1])["event"]
     assert [(row["host"], row["requests"]) for row in ended["remote"]] == [("s3://maps", 1)]
-    everything = [one.read_bytes() for one in made.settings.state_dir.rglob("*") if one.is_file()]
+    everything = [path.read_bytes() for path in server.settings.state_dir.rglob("*") if path.is_file()]
     assert everything
-    assert not any(b"very-secret" in one for one in everything)
+    assert not any(b"very-secret" in content for content in everything)

@@ -61,7 +61,7 @@ def test_initial_reads_are_prefetched(server: Origin, make: Make, opened: Opened
 def put(server: Origin, version: dict[str, Any], *chunks: str) -> None:
     name = ".zmetadata" if "metadata" in version else "zarr.json"
     server.files[f"t.zarr/{name}"] = json.dumps(version).encode()
-    server.files |= {f"t.zarr/{one}": CHUNK for one in chunks}
+    server.files |= {f"t.zarr/{chunk}": CHUNK for chunk in chunks}
 
 
 @pytest.mark.claim("remote.known-names-only")
@@ -97,7 +97,7 @@ def test_folders_and_lists_come_from_the_metadata(server: Origin, make: Make, op
     assert call.look(f"{call.name}/g/b").body[:1] == b"\x02"
     assert call.look(f"{call.name}/g/b/1").status is Status.ENOENT
     assert call.look(f"{call.name}/.zmetadata").status is Status.OK
-    assert server.paths().count("/ok/t.zarr/.zmetadata") == 1  # it is here already
+    assert server.paths().count("/ok/t.zarr/.zmetadata") == 1  # its content is stored after the first request
 
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
@@ -182,9 +182,9 @@ def test_folder_names_are_found_despite_sorting_neighbours():
     keys = index_of_names(names)
     for folder in ("", "a", "a/b", "b\u00e4", "z", "z/\U0001f5fa", "none", "a-b"):
         prefix = f"{folder}/" if folder else ""
-        below = {one[len(prefix) :].partition("/")[0] for one in names if one.startswith(prefix)} - {""}
+        below = {name[len(prefix) :].partition("/")[0] for name in names if name.startswith(prefix)} - {""}
         assert set(keys.list_dir(folder)) == below
-    assert [keys.presence(one) for one in ("a", "a/", "z", "z/x", "b")] == [
+    assert [keys.presence(name) for name in ("a", "a/", "z", "z/x", "b")] == [
         "listed",
         "folder",
         "folder",

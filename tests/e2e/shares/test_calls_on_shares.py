@@ -54,9 +54,9 @@ def test_calls_read_write_replace_and_undo_or_refuse(
     closed = opened(Path(sys.base_prefix), ROOT, tools())
     values |= {"shares": " ".join(PUBLISHED_ON), "copy": copy, "parts": " ".join(_PARTS)}
     script = _SCRIPT.format(**values, mounts=mounts, opened=closed, store=store)
-    found = uml.outcomes(*uml.run(tmp_path, tools(), MODULES, script, ["calls.xml"], "1700M"))
-    assert len(found) == 2 * len(PUBLISHED_ON)
-    logs = {one.stem: one.read_text(errors="replace") for one in (tmp_path / "out").glob("*.log")}
-    for name, wrong in found.items():
+    outcomes = uml.outcomes(*uml.run(tmp_path, tools(), MODULES, script, ["calls.xml"], "1700M"))
+    assert len(outcomes) == 2 * len(PUBLISHED_ON)
+    logs = {path.stem: path.read_text(errors="replace") for path in (tmp_path / "out").glob("*.log")}
+    for name, wrong in outcomes.items():
         with subtests.test(name):
             assert not wrong, logs

@@ -40,8 +40,8 @@ def test_a_file_is_replaced_at_once_or_stays(tmp_path: Path, subtests: pytest.Su
     script = _SCRIPT.format(**values, mounts=mounts, shares=" ".join(PUBLISHED_ON), opened=closed)
     files = uml.run(tmp_path, tools(), MODULES, script, ["user.xml", "root.xml"], "1200M")
     assert len((tmp_path / "out/mounts").read_text().splitlines()) == len(FILE_SYSTEMS)
-    found = uml.outcomes(files[0])
-    assert len(found) >= 10 * len(PUBLISHED_ON)
-    for name, wrong in (found | uml.outcomes(files[1])).items():
+    outcomes = uml.outcomes(files[0])
+    assert len(outcomes) >= 10 * len(PUBLISHED_ON)
+    for name, wrong in (outcomes | uml.outcomes(files[1])).items():
         with subtests.test(name):
             assert not wrong

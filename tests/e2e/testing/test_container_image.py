@@ -10,8 +10,8 @@ pytestmark = pytest.mark.engine
 
 
 def test_missing_image_names_its_build_command_leaving_nothing(tmp_path: Path):
-    made = GdalMcpContainer(tmp_path, image="gdal-mcp-that-nobody-built")
+    container = GdalMcpContainer(tmp_path, image="gdal-mcp-that-nobody-built")
     with pytest.raises(RuntimeError) as caught:
-        made.start()
+        container.start()
     assert "docker build -t gdal-mcp-that-nobody-built ." in str(caught.value)
-    assert not made._state.exists()
+    assert not container._state.exists()

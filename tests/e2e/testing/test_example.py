@@ -62,11 +62,11 @@ def test_gdal_reads_in_the_samples_what_they_say(oracle, grounds):
     folder = grounds / "samples"
     folder.mkdir()
     samples.write_samples(folder)
-    found = json.loads(oracle.python(LOOK, str(folder)))
+    facts = json.loads(oracle.python(LOOK, str(folder)))
     easting, northing = samples.ORIGIN
-    assert found["rows"] == [
+    assert facts["rows"] == [
         [samples.elevation(column, row) for column in range(samples.WIDTH)] for row in range(samples.HEIGHT)
     ]
-    assert found["transform"] == [easting, samples.PIXEL_METRES, 0, northing, 0, -samples.PIXEL_METRES]
-    assert (found["nodata"], found["epsg"], found["type"]) == (samples.NODATA, str(samples.EPSG), "Int16")
-    assert found["places"] == {"Lower": 120, "Upper": 45}
+    assert facts["transform"] == [easting, samples.PIXEL_METRES, 0, northing, 0, -samples.PIXEL_METRES]
+    assert (facts["nodata"], facts["epsg"], facts["type"]) == (samples.NODATA, str(samples.EPSG), "Int16")
+    assert facts["places"] == {"Lower": 120, "Upper": 45}

@@ -55,8 +55,8 @@ def test_every_kind_of_tool_takes_an_address(serve, origin, data, place, subtest
 
     def facts(result: dict[str, Any]) -> str:
         left_out = ("receipt", "output", "resource_uri", "next")
-        kept = {key: one for key, one in result.items() if key not in left_out}
-        return json.dumps(kept).replace(at, "").replace("there", "here")
+        compared = {key: value for key, value in result.items() if key not in left_out}
+        return json.dumps(compared).replace(at, "").replace("there", "here")
 
     here, there = calls("", "here"), calls(at, "there")
     for name, (tool, arguments) in there.items():
@@ -76,10 +76,10 @@ def test_every_kind_of_tool_takes_an_address(serve, origin, data, place, subtest
 def test_container_sees_no_address_people_no_internal_name(serve: Serve, origin: Origin):
     talk = serve("--approval", "never")
     address = origin.url("/ok/a.tif")
-    told = talk.done("info", path=address, format="json")
-    assert address in json.dumps(told)
-    assert "/vsihost/" not in json.dumps({key: one for key, one in told.items() if key != "receipt"})
-    argv = talk.record(told)["receipt"]["argv"]
+    result = talk.done("info", path=address, format="json")
+    assert address in json.dumps(result)
+    assert "/vsihost/" not in json.dumps({key: value for key, value in result.items() if key != "receipt"})
+    argv = talk.record(result)["receipt"]["argv"]
     assert address not in json.dumps(argv)
     assert "/vsihost/1/a.tif" in argv
     # names a file beside it, which does not belong to it
@@ -116,7 +116,7 @@ def test_address_is_never_an_output_or_gdal_option(serve: Serve, origin: Origin,
     ):  # fmt: skip
         talk.failed(tool, **arguments)
     assert origin.asked == []
-    assert sorted(one.name for one in place.workspace.iterdir() if one.name[0] != ".") == ["t.geojson"]
+    assert sorted(path.name for path in place.workspace.iterdir() if path.name[0] != ".") == ["t.geojson"]
 
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
@@ -141,8 +141,8 @@ def test_damaged_chunk_fails_the_call_without_hanging(serve, origin, place, data
     origin.files[f"d.zarr/{chunk.relative_to(place.workspace / 'd.zarr')}"] = b"no chunk"
     with zipfile.ZipFile(place.workspace / "in.zip", "w") as archive:
         archive.writestr("names.vrt", NAMES_ZARR)
-        for one in (place.workspace / "d.zarr").rglob("*"):
-            archive.write(one, one.relative_to(place.workspace))
+        for file in (place.workspace / "d.zarr").rglob("*"):
+            archive.write(file, file.relative_to(place.workspace))
     origin.files["in.zip"] = (place.workspace / "in.zip").read_bytes()
     talk = serve("--approval", "never", "--timeout-seconds", "30")
     for path in ("d.zarr", origin.url("/ok/d.zarr"), f"/vsizip/{{{origin.url('/ok/in.zip')}}}/names.vrt"):
@@ -154,14 +154,14 @@ def test_person_and_validation_see_each_host(serve: Serve, origin: Origin):
     person = Person()
     talk = serve(person=person)
     address = origin.url("/ok/a.tif") + f"?X-Amz-Signature={SECRET}"
-    told = talk.done("validate_call", tool="convert", arguments={"input": address, "output": "out.tif"})
+    shown = talk.done("validate_call", tool="convert", arguments={"input": address, "output": "out.tif"})
     size = len(origin.files["a.tif"])
-    [row] = told["remote"]
+    [row] = shown["remote"]
     assert (row["host"], row["bytes"]) == (origin.url("").rstrip("/"), size)
     talk.done("convert", input=address, output="out.tif")
     [question] = person.asked
-    told = question.partition("Reads over the network, by the server, not the container")[2]
-    host, file = told.splitlines()[:2]
+    shown = question.partition("Reads over the network, by the server, not the container")[2]
+    host, file = shown.splitlines()[:2]
     assert origin.url("").rstrip("/") in host
     assert "/ok/a.tif" in file
     assert SECRET not in question
@@ -174,8 +174,8 @@ def test_grant_covers_only_its_folder_of_a_host(serve, origin, place):
     grant = ("grants", "new", "convert", str(place.workspace), "--reads")
     for wrong in ("*.test", "data.test/a?b=c", "data.test/../", "data.test#x", "ftp://data.test"):
         assert program(place, *grant, wrong).code, wrong
-    made = program(place, *grant, f"data.test:{origin.port}/ok")
-    assert made.code == 0, made.stderr
+    granted = program(place, *grant, f"data.test:{origin.port}/ok")
+    assert granted.code == 0, granted.stderr
     talk.done("convert", input=origin.url("/ok/beside.tif"), output="out.tif")
     assert person.asked == []
     item = f"stac+{origin.url('/ok/item.json')}#data"  # whose asset may be anywhere
@@ -187,8 +187,8 @@ def test_grant_covers_only_its_folder_of_a_host(serve, origin, place):
     settings = ("--config", str(place.state.parent / "settings.toml"))
     for address, covered in ((beside, True), (okay, False), (item, False)):
         call = json.dumps({"input": address, "output": "third.tif"})
-        told = program(place, "policy", "check", "convert", call, *settings)
-        assert bool(json.loads(told.stdout)["grant"]) is covered, address
+        check = program(place, "policy", "check", "convert", call, *settings)
+        assert bool(json.loads(check.stdout)["grant"]) is covered, address
 
 
 @pytest.mark.claim("remote.no-secret-kept")
@@ -198,13 +198,13 @@ def test_address_secret_is_never_stored_or_shown(serve, origin, place):
     done = talk.done("convert", input=address, output="out.tif")
     record = talk.record(done)
     failed = talk.failed("convert", input=address.replace("/ok/", "/403/"), output="other.tif")
-    assert any(SECRET in one.path for one in origin.asked)  # it was used
+    assert any(SECRET in request.path for request in origin.asked)  # it was used
     assert SECRET not in json.dumps([done, record, failed])
     for path in place.state.rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), path
     materials = [row for event in place.audited for row in event.get("materials", ())]
-    [row] = [one for one in materials if "remote" in one]
+    [row] = [material for material in materials if "remote" in material]
     assert row["remote"]["validator"] == "etag"
     assert row["remote"]["ranges"]
     assert verify(place.state / "audit.jsonl").ok
@@ -218,9 +218,9 @@ def test_a_replay_says_first_that_remote_data_changed(serve: Serve, origin: Orig
             if changed:
                 origin.etags.update({"/ok/a.tif": etag, "a.tif": etag})
             replay_call(app, done["receipt"]["call_id"], as_json=True)
-            said = capsys.readouterr().out
-            told = json.loads(said[said.index("{\n") :])
-            assert [row["what"] for row in told["changed"]] == changed
+            output = capsys.readouterr().out
+            report = json.loads(output[output.index("{\n") :])
+            assert [row["what"] for row in report["changed"]] == changed
 
 
 def test_container_killed_while_reading_ends_its_requests(serve, origin, place, containers):
@@ -239,25 +239,25 @@ def test_container_killed_while_reading_ends_its_requests(serve, origin, place, 
 
 def test_call_cancelled_during_lookup_sends_no_request(serve, origin, place, monkeypatch, containers):
     looking, go_on = threading.Event(), threading.Event()
-    found = socket.getaddrinfo
+    lookup = socket.getaddrinfo
 
-    def slow(*asked: Any, **named: Any) -> Any:
+    def slow(*arguments: Any, **named: Any) -> Any:
         looking.set()
         go_on.wait(120)
-        return found(*asked, **named)
+        return lookup(*arguments, **named)
 
     talk = serve("--approval", "never")
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     call = talk.start("convert", input=origin.url("/ok/a.tif"), output="out.tif")
     assert looking.wait(60)
     call.cancel()
-    until(lambda: [one for one in place.audited if one["type"] == "call.finished"])
-    [ended] = [one for one in place.audited if one["type"] == "call.finished"]
+    until(lambda: [event for event in place.audited if event["type"] == "call.finished"])
+    [ended] = [event for event in place.audited if event["type"] == "call.finished"]
     assert ended["outcome"] == "CANCELLED"
     assert containers.none_of(place.owners)
     go_on.set()
     talk.done("info", path=origin.url("/ok/beside.tif"))
-    assert {one.path for one in origin.asked} == {"/ok/beside.tif"}
+    assert {request.path for request in origin.asked} == {"/ok/beside.tif"}
     assert not (place.workspace / "out.tif").exists()
 
 

@@ -13,9 +13,9 @@ FINDING = {"stac_search", "remote_list", "fetch"}
 @pytest.mark.claim("remote.fetched-is-checked")
 def test_readable_raster_is_fetched_byte_for_byte(serve, origin, place):
     talk = serve("--approval", "never")
-    told = talk.done("fetch", url=origin.url("/ok/a.tif"), output="in.tif")
+    result = talk.done("fetch", url=origin.url("/ok/a.tif"), output="in.tif")
     assert (place.workspace / "in.tif").read_bytes() == origin.files["a.tif"]
-    assert told["receipt"]["network"] == "none"
+    assert result["receipt"]["network"] == "none"
     talk.done("info", path="in.tif")
     origin.files |= {"page.tif": b"<html>log in</html>" * 1000, "empty.tif": b""}
     for url, name in (
@@ -29,23 +29,23 @@ def test_readable_raster_is_fetched_byte_for_byte(serve, origin, place):
     ):
         talk.failed("fetch", url=origin.url(url), output=name)
     talk.failed("fetch", url="in.tif", output="copy.tif")
-    assert sorted(one.name for one in place.workspace.iterdir() if one.name[0] != ".") == ["in.tif"]
+    assert sorted(path.name for path in place.workspace.iterdir() if path.name[0] != ".") == ["in.tif"]
 
 
 def test_what_is_found_can_be_described(serve: Serve, origin: Origin):
     serve_catalogue(origin)
     origin.files["x.tif"] = origin.files["a.tif"]
     talk = serve("--approval", "never")
-    found = talk.done("stac_search", api=origin.url("/stac"), collections=["cop-dem-glo-30"], limit=1)
-    [one] = found["next"]
-    [read] = talk.done(one["tool"], **one["arguments"])["receipt"]["remote"]
+    result = talk.done("stac_search", api=origin.url("/stac"), collections=["cop-dem-glo-30"], limit=1)
+    [step] = result["next"]
+    [read] = talk.done(step["tool"], **step["arguments"])["receipt"]["remote"]
     assert read["host"] == origin.url("").rstrip("/")
     assert talk.failed("stac_search", api="https://elsewhere.test/stac")["code"] == "NETWORK_BLOCKED"
 
 
 def test_fetch_tools_need_readable_sources_and_obey_rules(serve: Serve, origin: Origin):
     for options, there in (({}, True), ({"remote": ""}, False)):
-        listed = {one.name for one in serve(**options).ask("list_tools").tools}
+        listed = {tool.name for tool in serve(**options).ask("list_tools").tools}
         assert FINDING & listed == (FINDING if there else set())
     asks = serve("--approval", "always")
     assert asks.failed("stac_search", api=origin.url("/stac"))["code"] == "DENIED"

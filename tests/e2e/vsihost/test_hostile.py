@@ -30,9 +30,9 @@ ARRAY_3 = {
 @pytest.fixture
 def bait() -> Iterator[Listener]:
     """A listener of this machine that must get no connection."""
-    with listening() as made:
-        yield made
-    assert made.total == 0
+    with listening() as listener:
+        yield listener
+    assert listener.total == 0
 
 
 def places(origin: Origin, port: int) -> list[str]:
@@ -74,17 +74,17 @@ def test_data_naming_other_places_requests_none_of_them(serve, origin, place, ba
         origin.files.update({name: text.encode() for name, text in files.items()})
         origin.asked.clear()
         talk.call("gdal_read", algorithm="raster info", arguments={"input": address, "checksum": True})
-        assert {one.host for one in origin.asked} == {f"data.test:{origin.port}"}, address
-        assert not [one for one in origin.paths() if not one.startswith("/ok/evil")], (address, files)
-        assert not [one for one in origin.paths() if "private" in one or "%" in one], (address, files)
+        assert {request.host for request in origin.asked} == {f"data.test:{origin.port}"}, address
+        assert not [path for path in origin.paths() if not path.startswith("/ok/evil")], (address, files)
+        assert not [path for path in origin.paths() if "private" in path or "%" in path], (address, files)
 
     for there in places(origin, bait.port):
         meets(origin.url("/ok/evil.vrt"), **{"evil.vrt": VRT.format(there)})
-        told = {"type": "gdal_streamed_alg", "command_line": f"gdal raster pipeline read {there} ! edit"}
-        meets(origin.url("/ok/evil.gdalg.json"), **{"evil.gdalg.json": json.dumps(told)})
+        algorithm = {"type": "gdal_streamed_alg", "command_line": f"gdal raster pipeline read {there} ! edit"}
+        meets(origin.url("/ok/evil.gdalg.json"), **{"evil.gdalg.json": json.dumps(algorithm)})
         refs = {".zgroup": json.dumps(GROUP), "a/.zarray": json.dumps(ARRAY), "a/0.0": [there, 0, 16]}
         meets(origin.url("/ok/evil.json"), **{"evil.json": json.dumps({"version": 1, "refs": refs})})
-    for name, metadata in [one for there in places(origin, bait.port)[:1] for one in zarrs(there)]:
+    for name, metadata in [member for there in places(origin, bait.port)[:1] for member in zarrs(there)]:
         meets(origin.url("/ok/evil.zarr"), **{f"evil.zarr/{name}": json.dumps(metadata)})
         del origin.files[f"evil.zarr/{name}"]
 
@@ -100,7 +100,7 @@ def test_item_leads_to_nothing_unreadable(serve: Serve, origin: Origin, bait: Li
         "../private/x.tif",
         "%2e%2e/private/x.tif",
     ]
-    there = [one for one in there if one not in (origin.url("/ok/private.tif"), "../private.tif")]
+    there = [href for href in there if href not in (origin.url("/ok/private.tif"), "../private.tif")]
     assets = {f"a{number}": {"href": href} for number, href in enumerate(there)} | {"good": {"href": "a.tif"}}
     origin.files["item.json"] = json.dumps({"assets": assets}).encode()
     for name in assets:
@@ -119,7 +119,7 @@ def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin
     origin.special["/elsewhere/a.tif"] = lambda handler: handler.mode_ok(origin.files["a.tif"])
 
     def hosts() -> set[str]:
-        return {one.host.partition(":")[0] for one in origin.asked}
+        return {request.host.partition(":")[0] for request in origin.asked}
 
     person = Person()
     asks = serve("--approval", "always", remote=listed, person=person)
@@ -128,13 +128,13 @@ def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin
     assert len(person.asked) == 1
     assert hosts() == {"data.test"}
     asks.done("info", path=beside)  # on the host that was shown
-    told = serve("--approval", "never", remote=listed).done("info", path=moved)["receipt"]["remote"]
+    rows = serve("--approval", "never", remote=listed).done("info", path=moved)["receipt"]["remote"]
     both = [origin.url("", host) for host in ("data.test", "other.test")]
-    assert [(row["host"], row["requests"]) for row in told] == [(one, 1) for one in both]
+    assert [(row["host"], row["requests"]) for row in rows] == [(url, 1) for url in both]
     assert hosts() == {"data.test", "other.test"}
 
     def grant(*reads: str) -> None:
-        words = [word for one in reads for word in ("--reads", one)]
+        words = [word for prefix in reads for word in ("--reads", prefix)]
         assert program(place, "grants", "new", "convert", str(place.workspace), *words).code == 0
 
     ours, other = f"data.test:{origin.port}/ok/", f"https://other.test:{origin.port}/"

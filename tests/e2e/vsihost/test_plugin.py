@@ -32,7 +32,7 @@ READS = {
 def told(text: str, root: str) -> Any:
     """GDAL's output without names that depend on the file's place."""
     value = json.loads(text.replace(root, "/there"))
-    return {key: one for key, one in value.items() if key not in ("files", "description", "metadata")}
+    return {key: part for key, part in value.items() if key not in ("files", "description", "metadata")}
 
 
 @pytest.mark.claim("content.questions-strict")
@@ -44,14 +44,14 @@ def test_every_format_reads_as_from_a_file(ask, folder: Folder, oracle: Oracle, 
             assert there.outcome == Exited(0), there.stderr.decode()
             here = oracle.must("gdal", *(word.format(data) for word in words))
             assert told(there.stdout.decode(), "/vsihost/1") == told(here, str(data))
-            asked = [(one.name, one.ranges) for one in folder.reads]
-            assert len(asked) == len(set(asked))  # no question is sent twice
+            questions = [(question.name, question.ranges) for question in folder.reads]
+            assert len(questions) == len(set(questions))  # no question is sent twice
 
 
 def test_facts_take_one_look_and_a_window_little(ask, folder: Folder, data: Path):
     ask(*(word.format("/vsihost/1") for word in READS["a cog's facts"]))
     assert folder.reads == []
-    assert [one.op for one in folder.asked if one.name == "1/a.tif"] == [Op.LOOK]
+    assert [question.op for question in folder.asked if question.name == "1/a.tif"] == [Op.LOOK]
     ask(*(word.format("/vsihost/1") for word in READS["a window"]))
     assert 0 < folder.bytes_read < (data / "a.tif").stat().st_size / 8
     assert len(folder.reads) <= 3
@@ -101,7 +101,7 @@ def test_failed_read_fails_the_job_despite_gdal(ask, data: Path, subtests):
             spoilt = Folder(data, spoil=failing(after))
             result = ask(*(word.format("/vsihost/1") for word in READS[name]), answerer=spoilt)
             assert result.outcome == HostReadFailed()
-            assert len([one for one in spoilt.asked if one.op is not Op.LIST]) <= after + 8
+            assert len([question for question in spoilt.asked if question.op is not Op.LIST]) <= after + 8
 
 
 def test_truncated_answer_fails_the_job(ask, data: Path):
@@ -115,7 +115,7 @@ def test_truncated_answer_fails_the_job(ask, data: Path):
 
 
 def test_nothing_is_written_or_taken_away_there(ask, folder: Folder, data: Path):
-    before = sorted(one.name for one in data.iterdir())
+    before = sorted(path.name for path in data.iterdir())
     for words in (
         ("raster", "convert", "/vsihost/1/a.tif", "/vsihost/1/new.tif"),
         ("raster", "edit", "--metadata=a=b", "/vsihost/1/a.tif"),
@@ -123,18 +123,20 @@ def test_nothing_is_written_or_taken_away_there(ask, folder: Folder, data: Path)
         ("vsi", "copy", "/vsihost/1/a.tif", "/vsihost/1/b.tif"),
     ):
         assert ask(*words).outcome == Exited(1), words
-    assert sorted(one.name for one in data.iterdir()) == before
+    assert sorted(path.name for path in data.iterdir()) == before
 
 
 @pytest.mark.claim("remote.only-what-was-named")
 def test_data_naming_other_places_reaches_none_of_them(ask, folder: Folder, data: Path, subtests):
     names = ("other-alias", "climbing", "curl", "s3", "url", "file", "proc")
-    for name in (f"{one}.{ending}" for one in names for ending in ("vrt", "gdalg.json")):
+    for name in (f"{kind}.{ending}" for kind in names for ending in ("vrt", "gdalg.json")):
         with subtests.test(name):
             folder.asked.clear()
             result = ask("raster", "info", "--checksum", "--format=json", f"/vsihost/1/hostile-{name}")
             assert result.outcome == Exited(1)
             beyond = [
-                one.name for one in folder.asked if not one.name.startswith("1/hostile-") and one.name != "1"
+                question.name
+                for question in folder.asked
+                if not question.name.startswith("1/hostile-") and question.name != "1"
             ]
-            assert all(folder.answer(Question(1, Op.LOOK, one)).status is Status.ENOENT for one in beyond)
+            assert all(folder.answer(Question(1, Op.LOOK, path)).status is Status.ENOENT for path in beyond)

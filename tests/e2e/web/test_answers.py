@@ -44,8 +44,10 @@ def lesser(server: Hosted, name: str) -> str:
 
 def test_writing_task_takes_no_approval_from_reading_token(asking: Hosted):
     token, name = two(asking, "tasks")
-    made = reply(Raw(asking, token, tasks=True).call("convert", input="dem.tif", output="task.tif"))["result"]
-    task = {"taskId": made["taskId"]}
+    started = reply(Raw(asking, token, tasks=True).call("convert", input="dem.tif", output="task.tif"))[
+        "result"
+    ]
+    task = {"taskId": started["taskId"]}
     other = Raw(asking, lesser(asking, name), tasks=True)
     until(lambda: other.ask("tasks/get", task)["result"]["status"] == "input_required")
     keys = other.ask("tasks/get", task)["result"]["inputRequests"]
@@ -54,9 +56,9 @@ def test_writing_task_takes_no_approval_from_reading_token(asking: Hosted):
     assert other.ask("tasks/get", task)["result"]["status"] == "input_required"
     assert not asking.place.path("task.tif").exists()
     TokenStore(asking.place.state / "tokens.sqlite").revoke(name)
-    whole = Raw(asking, asking.token(name, READ, WRITE), tasks=True)
-    assert "result" in whole.ask("tasks/update", answers)
-    until(lambda: whole.ask("tasks/get", task)["result"]["status"] == "completed", seconds=120)
+    writer = Raw(asking, asking.token(name, READ, WRITE), tasks=True)
+    assert "result" in writer.ask("tasks/update", answers)
+    until(lambda: writer.ask("tasks/get", task)["result"]["status"] == "completed", seconds=120)
     assert asking.place.path("task.tif").exists()
 
 
@@ -72,8 +74,8 @@ def test_writing_session_takes_no_approval_from_reading_token(asking: Hosted):
         client.stream("POST", **owner._request("tools/call", arguments, notify=False)) as answer,
     ):
         lines = answer.iter_lines()
-        asked = next(json.loads(line[5:]) for line in lines if "elicitation/create" in line)
-        yes = {"jsonrpc": "2.0", "id": asked["id"], "result": YES}
+        question = next(json.loads(line[5:]) for line in lines if "elicitation/create" in line)
+        yes = {"jsonrpc": "2.0", "id": question["id"], "result": YES}
         assert answered(owner, lesser(asking, name), yes) == 403
         assert not asking.place.path("session.tif").exists()
         TokenStore(asking.place.state / "tokens.sqlite").revoke(name)

@@ -39,8 +39,8 @@ class Kept:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
         sha256 = hashlib.sha256(data).hexdigest()
-        made = Artifact(path.as_uri(), str(path), path.name, len(data), kind, sha256)
-        return self.registry.add_artifacts(CALL, [made])[0]
+        artifact = Artifact(path.as_uri(), str(path), path.name, len(data), kind, sha256)
+        return self.registry.add_artifacts(CALL, [artifact])[0]
 
     def open(self, artifact: Artifact) -> Opened:
         return self.store.open(artifact, self.workspaces)
@@ -55,9 +55,9 @@ class Kept:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Kept]:
-    made = Kept(tmp_path)
-    yield made
-    made.registry.close()
+    stored = Kept(tmp_path)
+    yield stored
+    stored.registry.close()
 
 
 def write_in_place(path: Path) -> None:

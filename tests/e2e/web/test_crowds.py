@@ -34,13 +34,13 @@ def small(grounds: Path) -> Iterator[Hosted]:
 
 def opening(server: Hosted, token: str, stack: ExitStack) -> tuple[socket.socket, bytes]:
     """A request to open a session, sent without its last byte."""
-    made = stack.enter_context(server.connected())
+    connection = stack.enter_context(server.connected())
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
     headers = {**ACCEPT, **bearer(token), "Host": server.host, "Content-Length": str(len(body))}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     request = f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode()
-    made.sendall(request[:-1])
-    return made, request[-1:]
+    connection.sendall(request[:-1])
+    return connection, request[-1:]
 
 
 @pytest.mark.claim("http.bounded")
@@ -50,17 +50,17 @@ def test_simultaneous_session_requests_respect_the_bound(small: Hosted):
     with ExitStack() as stack:
         asking = [opening(small, token, stack) for _ in range(number)]
         assert small.request("GET", "/healthz").status_code == 200  # the server has received them all
-        for one, last in asking:
-            one.sendall(last)
-        found = [one.recv(4096).split(b" ")[1] for one, _ in asking]
+        for connection, last in asking:
+            connection.sendall(last)
+        statuses = [connection.recv(4096).split(b" ")[1] for connection, _ in asking]
         # a new session may count twice for a moment, so fewer may be accepted at once
-        opened = found.count(b"200")
+        opened = statuses.count(b"200")
         assert 1 <= opened <= EACH
-        assert found.count(b"429") == number - opened
+        assert statuses.count(b"429") == number - opened
         for room in [b"200"] * (EACH - opened) + [b"429"]:
-            one, last = opening(small, token, stack)
-            one.sendall(last)
-            assert one.recv(4096).split(b" ")[1] == room
+            connection, last = opening(small, token, stack)
+            connection.sendall(last)
+            assert connection.recv(4096).split(b" ")[1] == room
 
 
 def dawdle(server: Hosted, stack: ExitStack) -> None:
@@ -73,11 +73,11 @@ def dawdle(server: Hosted, stack: ExitStack) -> None:
 @pytest.mark.claim("console.strangers-bounded")
 def test_login_finds_room_despite_many_slow_ones(small: Hosted):
     base = f"{small.base}/console/"
-    given = {"json": {"token": small.token("person")}, "headers": {"Origin": origin(base)}}
+    request = {"json": {"token": small.token("person")}, "headers": {"Origin": origin(base)}}
     with ExitStack() as stack:
         for _ in range(OPEN + 4):
             dawdle(small, stack)
-        until(lambda: plain("POST", f"{base}api/login", **given).status_code == 200)
+        until(lambda: plain("POST", f"{base}api/login", **request).status_code == 200)
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")
@@ -97,9 +97,9 @@ def test_hundreds_of_silent_strangers_keep_nobody_out(small: Hosted):
 def test_a_head_with_thousands_of_headers_is_refused(small: Hosted):
     token = small.token("talker")
     many = {f"x-{number}": "y" for number in range(5000)}
-    for more in (many, {"x": "y" * 40_000}, {"x": "y" * 70_000}):
+    for headers in (many, {"x": "y" * 40_000}, {"x": "y" * 70_000}):
         with suppress(httpx2.HTTPError):
-            reply = small.request("GET", "/healthz", token=token, headers=more)
+            reply = small.request("GET", "/healthz", token=token, headers=headers)
             assert reply.status_code in (400, 431)
 
 
@@ -127,7 +127,7 @@ def test_a_stranger_s_body_is_not_even_parsed(small: Hosted, path: str):
         client.settimeout(4)  # shorter than the deadline of a request's head
         head = f"{method} {path} HTTP/1.1\r\nHost: {small.host}\r\nOrigin: {small.base}\r\n"
         client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
-        found = b""
+        answer = b""
         while piece := client.recv(4096):
-            found += piece
-    assert found.split(b" ")[1] in (b"401", b"404")
+            answer += piece
+    assert answer.split(b" ")[1] in (b"401", b"404")

@@ -68,8 +68,8 @@ def test_foreign_hosts_and_pages_fail_even_with_token(http_server: Hosted, ann: 
     hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
     for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "null"}, 403)):
         for path in ("/mcp", "/metrics"):
-            given = {"headers": {**ACCEPT, **headers}, "content": hello}
-            assert http_server.request("POST", path, token=ann, **given).status_code == status
+            request = {"headers": {**ACCEPT, **headers}, "content": hello}
+            assert http_server.request("POST", path, token=ann, **request).status_code == status
 
 
 def test_a_body_that_is_too_large_is_refused(http_server: Hosted, ann: str):
@@ -122,7 +122,7 @@ def test_log_names_principal_and_peer_of_every_call(grounds: Path):
         writer = hosted.token("bob", READ, WRITE)
         assert hosted.request("PUT", "/uploads/9/x.tif", token=writer, content=b"x").status_code == 400
     rows = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    calls = [(one["principal"], one["peer"], one["tool"]) for one in rows if one["event"] == "call"]
+    calls = [(row["principal"], row["peer"], row["tool"]) for row in rows if row["event"] == "call"]
     assert calls == [("token:ann", "127.0.0.1", "list_workspace"), ("token:bob", "127.0.0.1", "upload")]
     [refused] = [row for row in rows if row["event"] == "console_refused"]
     assert (refused["peer"], refused["status"]) == ("127.0.0.1", 401)

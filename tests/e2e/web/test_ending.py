@@ -27,7 +27,7 @@ def test_client_disconnection_removes_its_call_container(http_server, ann, conta
         call = place.audited[-1]["call"]
         assert call in containers.of_owners(place.owners)
     until(lambda: call not in containers.of_owners(place.owners))
-    until(lambda: (call, "CANCELLED") in [(one.get("call"), one["outcome"]) for one in place.audited])
+    until(lambda: (call, "CANCELLED") in [(event.get("call"), event["outcome"]) for event in place.audited])
     assert not place.path("hung-up.tif").exists()
     assert call not in place.staged
 

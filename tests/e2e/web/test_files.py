@@ -18,14 +18,14 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def stranger(http_server: Hosted, bob: str) -> Iterator[Sender]:
-    with Sender(http_server, bob) as made:
-        yield made
+    with Sender(http_server, bob) as sender:
+        yield sender
 
 
 @pytest.fixture(scope="module")
 def anybody(http_server: Hosted) -> Iterator[Sender]:
-    with Sender(http_server) as made:
-        yield made
+    with Sender(http_server) as sender:
+        yield sender
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +55,16 @@ def test_file_is_served_with_digest_type_and_name(sender: Sender, served: str, d
     assert sender.ask("GET", served, headers={"If-Match": '"other"'}).status_code == 412
     head = sender.ask("HEAD", served)
     assert (head.status_code, head.content) == (200, b"")
-    told = ("etag", "content-length", "accept-ranges", "last-modified", "content-type")
-    assert [head.headers[name] for name in told] == [reply.headers[name] for name in told]
+    names = ("etag", "content-length", "accept-ranges", "last-modified", "content-type")
+    assert [head.headers[name] for name in names] == [reply.headers[name] for name in names]
 
 
 def test_files_of_a_call_are_served_together(sender: Sender, served: str):
     rows = sender.ask("GET", served.rpartition("/")[0]).json()["files"]
     assert {Path(row["name"]).suffix for row in rows} >= {".shp", ".shx", ".dbf", ".prj"}
     for row in rows:
-        found = sender.ask("GET", row["url"].removeprefix(sender.hosted.base))
-        assert hashlib.sha256(found.content).hexdigest() == row["sha256"]
+        reply = sender.ask("GET", row["url"].removeprefix(sender.hosted.base))
+        assert hashlib.sha256(reply.content).hexdigest() == row["sha256"]
 
 
 def test_a_result_says_where_its_files_are_served(sender: Sender):
@@ -73,8 +73,8 @@ def test_a_result_says_where_its_files_are_served(sender: Sender):
     (link,) = [part for part in content if part.type == "resource_link"]
     address = link.meta["io.gdal-mcp/download"]
     assert address.startswith(sender.hosted.base)
-    found = sender.ask("GET", address.removeprefix(sender.hosted.base))
-    assert found.content == sender.hosted.place.path("files_told.geojson").read_bytes()
+    reply = sender.ask("GET", address.removeprefix(sender.hosted.base))
+    assert reply.content == sender.hosted.place.path("files_told.geojson").read_bytes()
 
 
 @pytest.mark.claim("http.files")

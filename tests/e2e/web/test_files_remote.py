@@ -24,8 +24,8 @@ def gdal(image: Image) -> Iterator[DockerContainer]:
     endpoint, client = discover(docker_address())
     client.close()
     where = {"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}
-    made = DockerContainer(image.id, docker_client_kw=where).with_command(["sleep", "infinity"])
-    with made.with_kwargs(network_mode="host", entrypoint=[], user="65534:65534") as running:
+    container = DockerContainer(image.id, docker_client_kw=where).with_command(["sleep", "infinity"])
+    with container.with_kwargs(network_mode="host", entrypoint=[], user="65534:65534") as running:
         yield running
 
 
@@ -56,10 +56,10 @@ class Seen:
 
 def seen(gdal: DockerContainer, *argv: str) -> Seen:
     printed = run(gdal, *argv, "--config", "CPL_VSIL_SHOW_NETWORK_STATS", "YES")
-    text, _, told = printed.partition("Network statistics:")
-    methods = json.loads(told)["methods"].values()
-    size = sum(one.get("downloaded_bytes", 0) for one in methods)
-    return Seen(text, sum(one["count"] for one in methods), size)
+    text, _, statistics = printed.partition("Network statistics:")
+    methods = json.loads(statistics)["methods"].values()
+    size = sum(method.get("downloaded_bytes", 0) for method in methods)
+    return Seen(text, sum(method["count"] for method in methods), size)
 
 
 @pytest.mark.parametrize("by", ["token", "link"])
@@ -84,9 +84,9 @@ def test_remote_gdal_finds_the_companions_of_a_dataset(sender: Sender, gdal: Doc
         result = talk.done("convert", input="zones.gpkg", output="remote.shp")
     name = f"/vsicurl/{sender.hosted.base}/files/{result['receipt']['call_id']}/remote.shp"
     config = ("--config", "GDAL_HTTP_HEADERS", f"Authorization: Bearer {sender.token}")
-    told = run(gdal, "ogrinfo", "-al", *config, name)
-    assert "south" in told  # from the .dbf
-    assert "UTM zone 11N" in told  # from the .prj
+    output = run(gdal, "ogrinfo", "-al", *config, name)
+    assert "south" in output  # from the .dbf
+    assert "UTM zone 11N" in output  # from the .prj
 
 
 def test_file_changing_during_download_is_not_completed(sender: Sender, cog: str):
@@ -95,12 +95,12 @@ def test_file_changing_during_download_is_not_completed(sender: Sender, cog: str
     connection = HTTPConnection(sender.hosted.host, timeout=60)
     connection.request("GET", cog, headers={"Authorization": f"Bearer {sender.token}"})
     answer = connection.getresponse()
-    begun = answer.read(1 << 20)
+    beginning = answer.read(1 << 20)
     with path.open("r+b") as file:
         file.seek(-8, os.SEEK_END)
         file.write(b"tampered")
-    with pytest.raises(IncompleteRead) as cut:
+    with pytest.raises(IncompleteRead) as error:
         answer.read()
     connection.close()
-    assert len(begun) + len(cut.value.partial) < path.stat().st_size
+    assert len(beginning) + len(error.value.partial) < path.stat().st_size
     assert sender.ask("GET", cog).status_code == 410

@@ -28,24 +28,27 @@ DESCRIBED = "/.well-known/oauth-authorization-server"
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Site]:
-    with site() as made:
-        yield made
+    with site() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def issuer(web: Site) -> Issuer:
     """An issuer on loopback that describes itself."""
-    made = Issuer(web.base)
-    web.documents |= {DESCRIBED: {"issuer": web.base, "jwks_uri": f"{web.base}/jwks"}, "/jwks": made.keys}
-    return made
+    new_issuer = Issuer(web.base)
+    web.documents |= {
+        DESCRIBED: {"issuer": web.base, "jwks_uri": f"{web.base}/jwks"},
+        "/jwks": new_issuer.keys,
+    }
+    return new_issuer
 
 
 @pytest.fixture(scope="module")
 def other(web: Site) -> Issuer:
     """A second issuer, with the address of its keys in the settings."""
-    made = Issuer("https://other.example", Signer("RS256", "r1"))
-    web.documents["/other"] = made.keys
-    return made
+    new_issuer = Issuer("https://other.example", Signer("RS256", "r1"))
+    web.documents["/other"] = new_issuer.keys
+    return new_issuer
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +98,7 @@ def test_token_for_another_server_is_worthless(server: Hosted, issuer: Issuer, o
 def test_excess_call_gets_retry_time_and_disturbs_nobody(server, issuer):
     hasty = Raw(server, server.token("hasty", READ))
     answers = [hasty.call("info", path="dem.tif").json()["result"] for _ in range(3)]
-    assert [bool(one.get("isError")) for one in answers] == [False, False, True]
+    assert [bool(answer.get("isError")) for answer in answers] == [False, False, True]
     error = answers[2]["structuredContent"]["error"]
     assert error["code"] == "RATE_LIMITED"
     assert 0 < error["retry_after_seconds"] <= 60

@@ -48,8 +48,8 @@ def test_session_gives_weaker_token_no_more_rights(http_server: Hosted):
 @pytest.mark.claim("identity.others-unseen")
 def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, ann: str, bob: str):
     anns, bobs = Raw(http_server, ann), Raw(http_server, bob, tasks=True)
-    made = reply(anns.call("convert", input="dem.tif", output="anns.tif"))["result"]["structuredContent"]
-    call = made["receipt"]["call_id"]
+    result = reply(anns.call("convert", input="dem.tif", output="anns.tif"))["result"]["structuredContent"]
+    call = result["receipt"]["call_id"]
     mine = [row["uri"] for row in anns.ask("resources/list")["result"]["resources"]]
     assert any("anns.tif" in uri for uri in mine)
     for uri in (*mine, f"gdal://calls/{call}", f"gdal://calls/{call}/provenance"):

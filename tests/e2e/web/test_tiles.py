@@ -26,8 +26,8 @@ QUADRANTS = ((0, 100), (200, 255))
 
 @pytest.fixture(scope="module")
 def stranger(http_server: Hosted, bob: str) -> Iterator[Sender]:
-    with Sender(http_server, bob) as made:
-        yield made
+    with Sender(http_server, bob) as sender:
+        yield sender
 
 
 def grid(folder: Path, name: str, turned: bool = False) -> str:
@@ -67,8 +67,8 @@ def test_a_tile_shows_each_value_where_it_is(sender: Sender, oracle: Oracle, kin
     width, height, (gray, alpha) = pixels(oracle, reply.content)
     assert (width, height) == (256, 256)
     assert set(alpha) == {255}
-    found = [[gray[y * 256 + x] for x in (60, 190)] for y in (60, 190)]
-    assert found == [list(row) for row in QUADRANTS]
+    values = [[gray[y * 256 + x] for x in (60, 190)] for y in (60, 190)]
+    assert values == [list(row) for row in QUADRANTS]
 
 
 def test_a_coarser_tile_is_transparent_beyond_the_raster(
@@ -198,7 +198,7 @@ def test_vectors_and_ungeoreferenced_rasters_have_no_tiles(sender: Sender) -> No
     with sender.hosted.talking(sender.token) as talk:
         done = talk.done("convert", input="zones.gpkg", output="tiles_zones.gpkg")
     path = f"/tiles/{done['receipt']['call_id']}/tiles_zones.gpkg"
-    assert [sender.ask("GET", one).status_code for one in (path, f"{path}/0/0/0.png")] == [404, 404]
+    assert [sender.ask("GET", address).status_code for address in (path, f"{path}/0/0/0.png")] == [404, 404]
 
 
 @pytest.mark.claim("http.tiles-bounded")
@@ -209,15 +209,15 @@ def test_flood_of_tiles_is_refused_while_server_answers(sender: Sender, stranger
     wanted = [f"{tiles}/{ZOOM + 10}/{first[0] + 2 * n}/{first[1]}.png" for n in range(200)]
 
     def ask(path: str) -> int:
-        with Sender(sender.hosted, sender.token) as made:
-            return made.ask("GET", path).status_code
+        with Sender(sender.hosted, sender.token) as client:
+            return client.ask("GET", path).status_code
 
     with ThreadPoolExecutor(60) as many:
         flood = [many.submit(ask, path) for path in wanted]
         with stranger.hosted.talking(stranger.token) as talk:
             assert talk.done("info", path="dem.tif")
-        found = [one.result() for one in flood]
-    assert set(found) == {200, 429}
+        statuses = [future.result() for future in flood]
+    assert set(statuses) == {200, 429}
 
 
 @pytest.mark.claim("http.tiles")

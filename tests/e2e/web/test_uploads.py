@@ -24,7 +24,7 @@ def untouched(sender: Sender) -> Iterator[None]:
 
 
 def events(sender: Sender, call: str) -> list[dict[str, object]]:
-    return [one for one in sender.hosted.place.audited if one.get("call") == call]
+    return [event for event in sender.hosted.place.audited if event.get("call") == call]
 
 
 def test_uploaded_file_is_an_ordinary_output(sender: Sender):
@@ -36,13 +36,13 @@ def test_uploaded_file_is_an_ordinary_output(sender: Sender):
     result, location = reply.json(), reply.headers["location"]
     assert result["outputs"][0]["description"]["driver"] == "GTiff"
     assert sender.ask("GET", location).content == data
-    told = events(sender, location.split("/")[2])
-    assert told[-1]["outputs"][0]["sha256"] == hashlib.sha256(data).hexdigest()
-    assert [one["type"] for one in told] == ["call.started", "call.finished"]
-    assert {one["subject"]["principal"] for one in told} == {"token:ann"}
-    assert hashlib.sha256(data).hexdigest() in str(told[0]["object"])
+    recorded = events(sender, location.split("/")[2])
+    assert recorded[-1]["outputs"][0]["sha256"] == hashlib.sha256(data).hexdigest()
+    assert [event["type"] for event in recorded] == ["call.started", "call.finished"]
+    assert {event["subject"]["principal"] for event in recorded} == {"token:ann"}
+    assert hashlib.sha256(data).hexdigest() in str(recorded[0]["object"])
     with sender.hosted.talking(sender.token or "") as talk:
-        listed = [str(one.uri) for one in talk.ask("list_resources").resources]
+        listed = [str(resource.uri) for resource in talk.ask("list_resources").resources]
     assert place.path("sent.tif").as_uri() in listed
     assert arriving(place) == []
 
@@ -50,16 +50,16 @@ def test_uploaded_file_is_an_ordinary_output(sender: Sender):
 @pytest.mark.claim("http.uploads")
 def test_what_an_upload_replaces_comes_back_with_undo(sender: Sender):
     place = sender.hosted.place
-    kept, beside = place.path("kept.csv"), place.path("kept.csv.aux.xml")
-    kept.write_bytes(csv("first"))
+    target, beside = place.path("kept.csv"), place.path("kept.csv.aux.xml")
+    target.write_bytes(csv("first"))
     beside.write_text("<PAMDataset/>")  # belongs to the replaced file, and would be wrong for the new one
     assert sender.put("kept.csv", csv("second"), if_none_match="*").status_code == 412
-    assert kept.read_bytes() == csv("first")
+    assert target.read_bytes() == csv("first")
     reply = sender.put("kept.csv", csv("second"))
     assert reply.status_code == 200
-    assert (kept.read_bytes(), beside.exists()) == (csv("second"), False)
+    assert (target.read_bytes(), beside.exists()) == (csv("second"), False)
     undo(place, reply.headers["location"])
-    assert (kept.read_bytes(), beside.exists()) == (csv("first"), True)
+    assert (target.read_bytes(), beside.exists()) == (csv("first"), True)
 
 
 @pytest.mark.claim("http.uploads")
@@ -121,9 +121,9 @@ def test_uploaded_file_naming_others_reveals_nothing(sender: Sender, name: str):
         answers = [talk.call("info", path=name)]
         if reply.status_code == 201:
             answers.append(talk.call("convert", input=name, output=f"from_{name}.geojson"))
-    told = [reply.content, *(str(one.structured_content).encode() for one in answers)]
-    told += [path.read_bytes() for path in place.workspace.glob("from_*")]
-    assert not any(b"nobody may read this" in one for one in told)
+    texts = [reply.content, *(str(answer.structured_content).encode() for answer in answers)]
+    texts += [path.read_bytes() for path in place.workspace.glob("from_*")]
+    assert not any(b"nobody may read this" in data for data in texts)
     place.path(name).unlink(missing_ok=True)
 
 
@@ -142,8 +142,8 @@ def test_bytes_unlike_the_promised_digest_are_refused(sender: Sender):
 def test_only_who_may_write_sends_files(sender: Sender):
     place = sender.hosted.place
     for scopes in ((READ,), (WRITE,)):
-        with Sender(sender.hosted, sender.hosted.token(f"only-{scopes[0][5:]}", *scopes)) as one:
-            assert one.put("x.csv", csv("x")).status_code == 403
+        with Sender(sender.hosted, sender.hosted.token(f"only-{scopes[0][5:]}", *scopes)) as user:
+            assert user.put("x.csv", csv("x")).status_code == 403
     with Sender(sender.hosted) as nobody:
         assert nobody.put("x.csv", csv("x")).status_code == 401
     assert arriving(place) == []

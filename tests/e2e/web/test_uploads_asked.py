@@ -56,9 +56,9 @@ def strict(grounds: Path) -> Iterator[Hosted]:
 def one(strict: Hosted) -> Iterator[Callable[[str], Sender]]:
     """`one(name)`: a user with a token of that name."""
     names = ("ann", "bob", "little", "asks", "reads", "new")
-    made = {name: Sender(strict, strict.token(name)) for name in names}
-    yield made.__getitem__
-    for sender in made.values():
+    senders = {name: Sender(strict, strict.token(name)) for name in names}
+    yield senders.__getitem__
+    for sender in senders.values():
         sender.__exit__()
 
 
@@ -78,20 +78,20 @@ def question(sender: Sender, name: str, data: bytes) -> dict[str, object]:
 def test_upload_needs_one_approval_for_exactly_these_bytes(one, strict):
     ann, place = one("ann"), strict.place
     before = tree(place)
-    asked = question(ann, "asked.csv", csv("mine"))
+    first = question(ann, "asked.csv", csv("mine"))
     assert tree(place) == before
-    approve(place, asked["approval"])
+    approve(place, first["approval"])
     for sender, name, data in (
         (ann, "asked.csv", csv("more")),
         (ann, "other.csv", csv("mine")),
         (one("bob"), "asked.csv", csv("mine")),
     ):
-        assert question(sender, name, data)["approval"] != asked["approval"]
+        assert question(sender, name, data)["approval"] != first["approval"]
     assert tree(place) == before
     assert ann.put("asked.csv", csv("mine")).status_code == 201
     assert place.path("asked.csv").read_bytes() == csv("mine")
     place.path("asked.csv").unlink()
-    assert question(ann, "asked.csv", csv("mine"))["approval"] != asked["approval"]
+    assert question(ann, "asked.csv", csv("mine"))["approval"] != first["approval"]
 
 
 def test_server_part_without_uploads_accepts_none(one, strict):
@@ -101,8 +101,8 @@ def test_server_part_without_uploads_accepts_none(one, strict):
         assert (reply.status_code, reply.json()["error"]["code"]) == (403, "DENIED")
     assert tree(strict.place) == before
     uploads = [event for event in strict.place.audited if event.get("tool") == "upload"]
-    told = [event for event in uploads if event.get("outcome") == "DENIED"]
-    assert {event["subject"]["principal"] for event in told} >= {"token:asks", "token:reads", "token:new"}
+    denied = [event for event in uploads if event.get("outcome") == "DENIED"]
+    assert {event["subject"]["principal"] for event in denied} >= {"token:asks", "token:reads", "token:new"}
 
 
 def test_what_a_day_allows_is_not_passed(one: Callable[[str], Sender], strict: Hosted):

@@ -35,7 +35,7 @@ def plan(area: StagingArea, name: str) -> Any:
 
 @pytest.mark.claim("http.uploads")
 def test_what_became_of_the_copy_is_not_published(area: StagingArea):
-    nothing = cast("Any", None)
+    unused = cast("Any", None)
     with reception(area, "in.csv", USER, 100) as arriving, area.open("copy-000001", USER) as copy:
         arriving.write(b"what arri")
         arriving.write(b"ved")
@@ -44,8 +44,8 @@ def test_what_became_of_the_copy_is_not_published(area: StagingArea):
         (copy.path / "in.csv").write_bytes(b"another thing")
         (copy.path / "in.csv.aux.xml").write_bytes(b"and more of it")
         call = Invocation(Request("convert", {}, local("ann"), "test", NullApprover()))
-        one = planned(call, plan(area, "in.csv"))
-        published = Upload(received=arriving).publish(one, copy, nothing)
+        planned_call = planned(call, plan(area, "in.csv"))
+        published = Upload(received=arriving).publish(planned_call, copy, unused)
     assert arriving.sha256 == published.files[0].sha256 == hashlib.sha256(b"what arrived").hexdigest()
     assert {path.name for path in area.workspace.root.iterdir()} == {".gdal-mcp", "in.csv"}
     assert (area.workspace.root / "in.csv").read_bytes() == b"what arrived"

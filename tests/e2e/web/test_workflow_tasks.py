@@ -49,8 +49,8 @@ def task_over_http(place: Place, log: Path) -> Iterator[Ask]:
 
 def approve(ask: Ask, pixels: int) -> dict[str, str]:
     """Starts the workflow as a task, and answers its only question."""
-    made = ask("tools/call", {"name": "workflow_run", "arguments": arguments(pixels)})
-    task = {"taskId": made["taskId"]}
+    started = ask("tools/call", {"name": "workflow_run", "arguments": arguments(pixels)})
+    task = {"taskId": started["taskId"]}
     until(lambda: ask("tasks/get", task)["status"] == "input_required", seconds=60)
     questions = ask("tasks/get", task)["inputRequests"]
     assert len(questions) == 1
@@ -59,7 +59,7 @@ def approve(ask: Ask, pixels: int) -> dict[str, str]:
 
 
 def published(place: Place) -> set[str]:
-    return {one.name for one in place.workspace.iterdir() if one.is_file()} - {"rgb.tif"}
+    return {path.name for path in place.workspace.iterdir() if path.is_file()} - {"rgb.tif"}
 
 
 @pytest.mark.parametrize("road", [task_over_stdio, task_over_http])
@@ -81,7 +81,7 @@ def test_workflow_task_reports_steps_and_can_be_resumed(
         task = approve(ask, SHORT)
         until(lambda: ask("tasks/get", task)["status"] == "completed", seconds=120)
         result = ask("tasks/get", task)["result"]["structuredContent"]
-    assert [one.get("used_again", False) for one in result["steps"]] == [True, False]
+    assert [step.get("used_again", False) for step in result["steps"]] == [True, False]
     assert published(place) == {"a.tif", "b.tif"}
 
 
@@ -109,15 +109,15 @@ def test_waiting_client_sees_each_step_and_cancels_all(
     place, person = make_place("rgb.tif"), Person()
     with road(place, grounds / "workflow-waits.log", era, person) as talk:
         running = talk.start("workflow_run", **arguments(LONG))
-        until(lambda: any(one.startswith("step big") for one in talk.messages), seconds=60)
+        until(lambda: any(message.startswith("step big") for message in talk.messages), seconds=60)
         until(lambda: containers.of_owners(place.owners) != [])
-        first = [one.split(":")[0] for one in talk.messages if one.startswith("step ")]
+        first = [message.split(":")[0] for message in talk.messages if message.startswith("step ")]
         running.cancel()
         until(lambda: containers.of_owners(place.owners) == [], seconds=60)
         assert published(place) == set()
         result = talk.done("workflow_run", **arguments(SHORT))
     # progress is limited in rate, so a short step may be over before its message is due
     assert list(dict.fromkeys(first)) in (["step copy", "step big"], ["step big"])
-    assert [one.get("used_again", False) for one in result["steps"]] == [True, False]
+    assert [step.get("used_again", False) for step in result["steps"]] == [True, False]
     assert published(place) == {"a.tif", "b.tif"}
     assert len(person.asked) == 2

@@ -43,8 +43,8 @@ def fits(name: str, value: object) -> bool:
 
 def walk(value: object):
     yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from walk(one)
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from walk(child)
 
 
 def test_every_file_matches_project_and_format():
@@ -65,8 +65,8 @@ def test_manually_changed_file_is_found_and_rewritten(tmp_path, capsys):
         (tmp_path / name).write_text((tmp_path / name).read_text().replace("gdal", "gdaI", 1))
     capsys.readouterr()
     assert distribution.main(["--check"], tmp_path) == 1
-    told = capsys.readouterr().out
-    assert [line.partition(":")[0] for line in told.splitlines()] == list(distribution.FILES)
+    output = capsys.readouterr().out
+    assert [line.partition(":")[0] for line in output.splitlines()] == list(distribution.FILES)
     assert "gdaI" in (tmp_path / "server.json").read_text()
     assert distribution.main([], tmp_path) == 0
     assert "gdaI" not in (tmp_path / "server.json").read_text()
@@ -93,9 +93,9 @@ def test_every_project_address_is_that_of_pyproject():
     address = r"(?:ghcr\.io|github\.com|githubusercontent\.com|add)[/ ]([\w.-]+/gdal-mcp)"
     pages = ("README.md", "llms-install.md", "mkdocs.yml", "docs/platforms.md")
     for name in (*pages, "Dockerfile", "gdal_mcp/__main__.py"):
-        found = re.findall(address, (ROOT / name).read_text())
-        assert found, name
-        assert {*found} == {owned}, name
+        repositories = re.findall(address, (ROOT / name).read_text())
+        assert repositories, name
+        assert {*repositories} == {owned}, name
     # the package's page shows the README, where a relative link leads nowhere
     for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / "README.md").read_text()):
         assert link.startswith("https://"), link
@@ -109,17 +109,19 @@ def started() -> list[list[str]]:
     """The words after `uvx` in every file and button that starts the published package."""
     values = [read(ROOT / name) for name in FORMATS]
     for line in distribution.buttons():
-        asked = parse_qs(urlsplit(line[line.rindex("(") + 1 : -1]).query)
-        configs = asked.get("config", [])
-        values += [json.loads(one if one.startswith("{") else base64.b64decode(one)) for one in configs]
-    entries = [one for value in values for one in walk(value) if isinstance(one, dict)]
-    return [one["args"] for one in entries if one.get("command") == "uvx"]
+        query = parse_qs(urlsplit(line[line.rindex("(") + 1 : -1]).query)
+        configs = query.get("config", [])
+        values += [
+            json.loads(config if config.startswith("{") else base64.b64decode(config)) for config in configs
+        ]
+    entries = [entry for value in values for entry in walk(value) if isinstance(entry, dict)]
+    return [entry["args"] for entry in entries if entry.get("command") == "uvx"]
 
 
 def test_clients_start_an_existing_script_and_command():
-    found = started()
-    assert len(found) == 5
-    for package, *words in found:
+    commands = started()
+    assert len(commands) == 5
+    for package, *words in commands:
         name, _, version = package.partition("@")
         assert (name, version) == (PROJECT["name"], PROJECT["version"])
         assert name in PROJECT["scripts"]
@@ -149,9 +151,9 @@ def test_release_names_bundle_digest_and_tested_commit(tmp_path):
     assert fits("server.json", server)
     assert fits("deploy/docker-catalog/server.yaml", entry)
     assert entry["source"]["commit"] == COMMIT
-    mcpb = next(one for one in server["packages"] if one["registryType"] == "mcpb")
-    told = subprocess.run(["sha256sum", path], capture_output=True, text=True, check=True).stdout
-    assert told.startswith(mcpb["fileSha256"])
+    mcpb = next(package for package in server["packages"] if package["registryType"] == "mcpb")
+    output = subprocess.run(["sha256sum", path], capture_output=True, text=True, check=True).stdout
+    assert output.startswith(mcpb["fileSha256"])
     del mcpb["fileSha256"]
     assert not fits("server.json", server)
 

@@ -44,13 +44,13 @@ def test_the_site_builds_and_broken_links_fail(copied: Path):
     assert done.returncode == 0, done.stdout + done.stderr
     readers = ("analyst", "operator", "reviewer", "developer")
     for page in ("index", *readers, "CONTRIBUTING", "SECURITY", "adr/0001-container-per-call"):
-        made = copied / "site" / ("index.html" if page == "index" else f"{page}/index.html")
-        assert "<h1" in made.read_text(), page
+        rendered = copied / "site" / ("index.html" if page == "index" else f"{page}/index.html")
+        assert "<h1" in rendered.read_text(), page
     assert 'href="../promises/#paths"' in (copied / "site/SECURITY/index.html").read_text()
     assert 'id="paths.inside"' in (copied / "site/promises/index.html").read_text()
-    assert not [one for one in (copied / "site").rglob("*") if one.suffix in (".py", ".toml")]
+    assert not [path for path in (copied / "site").rglob("*") if path.suffix in (".py", ".toml")]
     page = copied / "docs/analyst.md"
-    whole = page.read_text()
+    text = page.read_text()
     for broken in ("[x](reference.md#no-such-anchor)", "[x](#nowhere)"):
-        page.write_text(f"{whole}\n{broken}\n")
+        page.write_text(f"{text}\n{broken}\n")
         assert build(copied).returncode != 0, broken

@@ -70,9 +70,9 @@ class Careless:
 
     def sprung(self, paths: Iterable[Path]) -> set[str]:
         """The names of the files whose reading returns the bait."""
-        given = json.dumps([str(path) for path in paths])
-        said = json.loads(self.oracle.python(PROGRAM, given).splitlines()[-1])
-        return {Path(path).name for path, data in said.items() if CANARY[-12:] in bytes.fromhex(data)}
+        argument = json.dumps([str(path) for path in paths])
+        contents = json.loads(self.oracle.python(PROGRAM, argument).splitlines()[-1])
+        return {Path(path).name for path, data in contents.items() if CANARY[-12:] in bytes.fromhex(data)}
 
     def loads(self, path: Path) -> bool:
         """True if reading the file runs the library that it names, which ends the process."""

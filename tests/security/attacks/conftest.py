@@ -34,24 +34,24 @@ _TRIES = 3  # attempts of a call for which the engine has no capacity
 
 @pytest.fixture(scope="session")
 def data(grounds: Path, oracle: Oracle) -> Path:
-    made = grounds / "attack-data"
-    made.mkdir()
-    make_data(oracle, made)
-    return made
+    folder = grounds / "attack-data"
+    folder.mkdir()
+    make_data(oracle, folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def ground(grounds: Path, oracle: Oracle, data: Path) -> Ground:
     """The folder tree. No test may change its files; a test that changes files adds its own."""
-    made = lay_ground(Place.made(grounds / "attacked"), oracle, data)
-    lay_table(made.place, made.outside)
-    return made
+    folders = lay_ground(Place.made(grounds / "attacked"), oracle, data)
+    lay_table(folders.place, folders.outside)
+    return folders
 
 
 @pytest.fixture(scope="session")
 def listener() -> Iterator[Listener]:
-    with listening() as made:
-        yield made
+    with listening() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -62,8 +62,8 @@ def remote(ground: Ground, listener: Listener) -> list[str]:
 
 @pytest.fixture(scope="session")
 def careless(grounds: Path, image: Image, ground: Ground) -> Iterator[Careless]:
-    with oracle_over(image.id, grounds, "host") as made:
-        yield Careless(made)
+    with oracle_over(image.id, grounds, "host") as oracle:
+        yield Careless(oracle)
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,13 @@ class Attacked:
         once = {json.dumps(call): call for call in calls.values()}
         ended: dict[str, t.CallToolResult] = {}
         for _ in range(_TRIES):
-            due = {key: call for key, call in once.items() if key not in ended or code(ended[key]) == "BUSY"}
-            under_way = {key: (talk or self.talk).start(tool, **given) for key, (tool, given) in due.items()}
+            pending = {
+                key: call for key, call in once.items() if key not in ended or code(ended[key]) == "BUSY"
+            }
+            under_way = {
+                key: (talk or self.talk).start(tool, **arguments)
+                for key, (tool, arguments) in pending.items()
+            }
             ended |= {text: call.result(timeout=500) for text, call in under_way.items()}
         return {key: ended[json.dumps(call)] for key, call in calls.items()}
 
@@ -119,29 +124,29 @@ class Attacked:
         changed = [name for name, content in inside.items() if after.get(name) != content]
         assert [name for name in changed if Path(name).name not in MOVED] == []
         assert [name for name in after if "PWNED" in name] == []
-        made = {name: content for name, content in after.items() if name not in inside}
-        kept = {str(path): path.read_bytes() for path in self.place.state.rglob("*") if path.is_file()}
-        for name, content in {**made, **kept, str(log): log.read_bytes()}.items():
+        added = {name: content for name, content in after.items() if name not in inside}
+        state_files = {str(path): path.read_bytes() for path in self.place.state.rglob("*") if path.is_file()}
+        for name, content in {**added, **state_files, str(log): log.read_bytes()}.items():
             assert not leaked(content.encode(errors="replace") if isinstance(content, str) else content), name
 
 
 @pytest.fixture(scope="session")
 def _server(ground: Ground, remote: list[str], grounds: Path) -> Iterator[Talk]:
-    with talking(ground.place.command(*SETTINGS), grounds / "attacked.log", person=Person()) as made:
-        yield made
+    with talking(ground.place.command(*SETTINGS), grounds / "attacked.log", person=Person()) as talk:
+        yield talk
 
 
 @pytest.fixture
 def hurried(attacked: Attacked, grounds: Path) -> Iterator[Talk]:
     """A server in the same folder tree that ends a call after three seconds."""
     command = [*attacked.place.command(*SETTINGS), "--timeout-seconds", "3"]
-    with talking(command, grounds / "hurried.log", person=Person()) as made:
-        yield made
+    with talking(command, grounds / "hurried.log", person=Person()) as talk:
+        yield talk
 
 
 @pytest.fixture(scope="module")
 def attacked(_server: Talk, ground: Ground, grounds: Path, containers: Containers) -> Iterator[Attacked]:
     before = {"outside": everything(ground.outside), "inside": everything(ground.place.workspace)}
-    made = Attacked(_server, ground, containers, before)
-    yield made
-    made.whole(grounds / "attacked.log")
+    target = Attacked(_server, ground, containers, before)
+    yield target
+    target.whole(grounds / "attacked.log")

@@ -85,21 +85,21 @@ def _bait(outside: Path) -> None:
         "secret.gml": b"<x>" + CANARY + b"</x>",
     }.items():
         (outside / name).write_bytes(content)
-    with zipfile.ZipFile(outside / "secret.zip", "w") as made:
-        made.writestr("secret.tif", tif)
+    with zipfile.ZipFile(outside / "secret.zip", "w") as archive:
+        archive.writestr("secret.tif", tif)
 
 
 def _workbook(path: Path, entries: Mapping[str, str]) -> None:
-    with zipfile.ZipFile(path, "w") as made:
+    with zipfile.ZipFile(path, "w") as archive:
         for name, text in entries.items():
-            made.writestr(name, text)
+            archive.writestr(name, text)
 
 
 def _made_by_gdal(ground: Ground, oracle: Oracle) -> None:
     """Creates files in formats that GDAL and HDF5 write better than these tests could."""
-    made = oracle.folder("binary-traps")
-    oracle.python(PROGRAM, str(made), str(ground.outside), CANARY.decode())
-    for path in made.iterdir():
+    trap_folder = oracle.folder("binary-traps")
+    oracle.python(PROGRAM, str(trap_folder), str(ground.outside), CANARY.decode())
+    for path in trap_folder.iterdir():
         folder = ground.outside if path.name.startswith("secret") else ground.place.workspace
         (folder / path.name).write_bytes(path.read_bytes())
     honest = ground.place.path("ok.tif").read_bytes()
@@ -117,8 +117,8 @@ def _libraries(ground: Ground) -> None:
     ground.place.path("canary.so").write_bytes(library())
     ground.place.path("canary.so").chmod(0o755)
     texts = {name: OGR_VRT.format(layer="x", name=source) for name, source in LIBRARIES.items()}
-    more = "<OpenOptions><OOI key='ADBC_DRIVER'>@WS@/canary.so</OOI></OpenOptions><SrcDataSource>"
-    texts["so-adbc.vrt"] = OGR_VRT.format(layer="x", name="ADBC:x").replace("<SrcDataSource>", more)
+    options = "<OpenOptions><OOI key='ADBC_DRIVER'>@WS@/canary.so</OOI></OpenOptions><SrcDataSource>"
+    texts["so-adbc.vrt"] = OGR_VRT.format(layer="x", name="ADBC:x").replace("<SrcDataSource>", options)
     for name, text in texts.items():
         ground.place.path(name).write_text(ground.text(text))
 

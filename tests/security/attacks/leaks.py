@@ -17,14 +17,14 @@ _PIECE = 12  # letters of the bait that cannot occur by accident
 
 @lru_cache(maxsize=1)
 def _forms() -> tuple[bytes, ...]:
-    found = [CANARY, CANARY.lower(), CANARY.decode().encode("utf-16-le")]
-    found += [CANARY.hex().encode(), CANARY.hex().upper().encode()]
+    forms = [CANARY, CANARY.lower(), CANARY.decode().encode("utf-16-le")]
+    forms += [CANARY.hex().encode(), CANARY.hex().upper().encode()]
     # base64 of the bait at any position of a longer text
-    found += [base64.b64encode(b"\0" * shift + CANARY)[4:-4] for shift in range(3)]
-    found += [CANARY[-_PIECE:], HOST]
+    forms += [base64.b64encode(b"\0" * shift + CANARY)[4:-4] for shift in range(3)]
+    forms += [CANARY[-_PIECE:], HOST]
     numbers = [str(letter) for letter in CANARY[-_PIECE:]]
-    found += [separator.join(numbers).encode() for separator in (",", ", ", " ", "\n", ".0, ", ".0,")]
-    return tuple(found)
+    forms += [separator.join(numbers).encode() for separator in (",", ", ", " ", "\n", ".0, ", ".0,")]
+    return tuple(forms)
 
 
 def leaked(data: bytes) -> bool:
@@ -46,9 +46,9 @@ def pixels(png: bytes) -> bytes:
 def parts(result: t.CallToolResult) -> Iterator[bytes]:
     """Everything that a client receives, with pictures decoded."""
     yield result.model_dump_json().encode()
-    for one in result.content:
-        if isinstance(one, t.ImageContent):
-            yield pixels(base64.b64decode(one.data))
+    for part in result.content:
+        if isinstance(part, t.ImageContent):
+            yield pixels(base64.b64decode(part.data))
 
 
 def discreet(result: t.CallToolResult) -> bool:

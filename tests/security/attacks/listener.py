@@ -32,17 +32,17 @@ class Listener:
 
     def take(self, said: bytes) -> None:
         """Counts one arrival, even if it names no trap."""
-        found = _NAMED.search(said)
-        self.arrivals[found[1].decode() if found else "unnamed"] += 1
+        match = _NAMED.search(said)
+        self.arrivals[match[1].decode() if match else "unnamed"] += 1
 
 
 def addresses() -> list[str]:
     """Loopback of both families, and the address of each interface."""
-    found = {"127.0.0.1", "::1"}
+    all_addresses = {"127.0.0.1", "::1"}
     for _, name in socket.if_nameindex():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            found |= _address(probe, name)
-    return sorted(found)
+            all_addresses |= _address(probe, name)
+    return sorted(all_addresses)
 
 
 def _address(probe: socket.socket, name: str) -> set[str]:

@@ -40,13 +40,13 @@ def library() -> bytes:
     code = _code(machine, text, start)
     size = start + len(code)
     entries = [(12, start), (4, hashes), (5, strings), (6, table), (10, 1), (11, 24), (0, 0), (0, 0)]
-    made = struct.pack("<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 3, _MACHINES[machine], 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)  # fmt: skip
+    elf = struct.pack("<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 3, _MACHINES[machine], 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)  # fmt: skip
     # one segment that is readable, writable and executable
-    made += struct.pack("<IIQQQQQQ", 1, 7, 0, 0, 0, size, size, 0x1000)
-    made += struct.pack("<IIQQQQQQ", 2, 6, dynamic, dynamic, dynamic, rows * 16, rows * 16, 8)
+    elf += struct.pack("<IIQQQQQQ", 1, 7, 0, 0, 0, size, size, 0x1000)
+    elf += struct.pack("<IIQQQQQQ", 2, 6, dynamic, dynamic, dynamic, rows * 16, rows * 16, 8)
     # a stack that is not executable, otherwise the library is refused
-    made += struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16)
-    made += b"\0" * 8 + b"\0" * 24 + struct.pack("<IIII", 1, 1, 0, 0) + b"\0" * 8
-    made += b"".join(struct.pack("<QQ", tag, value) for tag, value in entries)
-    made += LOADED
-    return made.ljust(start, b"\0") + code
+    elf += struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16)
+    elf += b"\0" * 8 + b"\0" * 24 + struct.pack("<IIII", 1, 1, 0, 0) + b"\0" * 8
+    elf += b"".join(struct.pack("<QQ", tag, value) for tag, value in entries)
+    elf += LOADED
+    return elf.ljust(start, b"\0") + code

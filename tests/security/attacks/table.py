@@ -46,10 +46,10 @@ def converted(
     source: str, output: str, *, kind: str = "raster", to: str = "", **options: str
 ) -> tuple[Call, Call]:
     """The same conversion by the algorithm and by its tool, with creation options."""
-    given = {"input": source, "output": output, **({"output_format": to} if to else {})}
+    arguments = {"input": source, "output": output, **({"output_format": to} if to else {})}
     named = {"creation_option": [f"{name}={value}" for name, value in options.items()]} if options else {}
     tabled = {"creation_options": options} if options else {}
-    return write(f"{kind} convert", **given, **named), tool("convert", **given, **tabled)
+    return write(f"{kind} convert", **arguments, **named), tool("convert", **arguments, **tabled)
 
 
 def calculated(formula: str, *, of: str = "A=ok.tif", output: str = "out.tif", **more: Any) -> Call:

@@ -117,7 +117,7 @@ def test_unprotected_readers_make_requests_for_these_files(careless, ground, lis
         assert listener.arrivals[f"net-at-{host.replace('.', '-').replace(':', 'c')}-vrt"] > 0
 
 
-# those that make no request of their own when they are only opened and read, or one that names no trap
+# files that cause no request when they are only opened and read, or a request that names no trap
 QUIET = """net-crs.csv net-crs.prj net-crs.vrt net-csw.xml net-esri.json net-esric.json net-link.kml net-mapml.mapml net-next.geojson
 net-oapif.json net-ogr-mysql.vrt net-ogr-pg.vrt net-schema.gml net-stacta.json net-vrt-nc.vrt net-vrt-pg.vrt net-vrt-s3.vrt net-wfs.xml
 net.gpx""".split()

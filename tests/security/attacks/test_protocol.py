@@ -19,11 +19,11 @@ pytestmark = pytest.mark.engine
 def pipes(request: pytest.FixtureRequest, attacked: Attacked, grounds: Path) -> Iterator[Pipes]:
     with piped(
         attacked.place.command(*SETTINGS), grounds / f"raw-{request.param}.log", era=request.param
-    ) as made:
-        made.hello()
-        yield made
-        assert "tools" in made.ask("tools/list")["result"]  # alive
-        assert not any(leaked(line.encode()) for line in made.lines)
+    ) as client:
+        client.hello()
+        yield client
+        assert "tools" in client.ask("tools/list")["result"]  # alive
+        assert not any(leaked(line.encode()) for line in client.lines)
 
 
 def write(pipes: Pipes, identifier: int | str, arguments: str, tool: str = "info") -> None:
@@ -45,10 +45,10 @@ WRONG = [
 @pytest.mark.claim("args.unknown-refused")
 def test_malformed_arguments_are_refused_and_start_nothing(pipes: Pipes, attacked: Attacked):
     for arguments in WRONG:
-        said = pipes.call("info", arguments)
-        assert said.get("isError") or "protocol_error" in said, arguments
-        if said.get("isError"):
-            assert said["structuredContent"]["error"]["stage"] in ("lookup", "validate", "resolve")
+        result = pipes.call("info", arguments)
+        assert result.get("isError") or "protocol_error" in result, arguments
+        if result.get("isError"):
+            assert result["structuredContent"]["error"]["stage"] in ("lookup", "validate", "resolve")
 
 
 @pytest.mark.claim("resources.server-goes-on")
@@ -80,7 +80,7 @@ def test_unreadable_request_is_answered_without_endless_waiting(pipes: Pipes):
     for text in list(UNREADABLE.values())[4:]:  # requests without a readable id
         write(pipes, 6_000_010, '"path":' + text)
     assert "tools" in pipes.ask("tools/list")["result"]
-    assert [one["error"]["code"] for one in unnamed(pipes)[len(before) :]] == [-32700, -32700]
+    assert [answer["error"]["code"] for answer in unnamed(pipes)[len(before) :]] == [-32700, -32700]
 
 
 @pytest.mark.claim("args.unreadable-answered")
@@ -92,12 +92,12 @@ def test_request_with_invalid_id_type_is_answered(pipes: Pipes, identifier: str,
     before = unnamed(pipes)
     pipes.write('{"jsonrpc":"2.0","id":%s,"method":"%s","params":{"name":"info"}}\n' % (identifier, method))
     assert "tools" in pipes.ask("tools/list")["result"]
-    assert [one["error"]["code"] for one in unnamed(pipes)[len(before) :]] == [-32600]
+    assert [answer["error"]["code"] for answer in unnamed(pipes)[len(before) :]] == [-32600]
 
 
 def unnamed(pipes: Pipes) -> list[dict[str, Any]]:
     """The answers without an id."""
-    return [one for one in map(json.loads, pipes.lines) if one.get("id", 0) is None]
+    return [answer for answer in map(json.loads, pipes.lines) if answer.get("id", 0) is None]
 
 
 @pytest.mark.claim("args.unreadable-answered")
@@ -107,8 +107,8 @@ def test_what_is_no_request_is_never_answered(pipes: Pipes):
     for line in UNANSWERED:
         pipes.write(line)
     assert "tools" in pipes.ask("tools/list")["result"]
-    told = [json.loads(line) for line in pipes.lines[before:]]
-    assert [one for one in told if "error" in one] == []
+    messages = [json.loads(line) for line in pipes.lines[before:]]
+    assert [message for message in messages if "error" in message] == []
 
 
 @pytest.mark.claim("args.one-reading-of-a-call")
@@ -142,18 +142,20 @@ def test_completions_tell_no_name_outside(pipes: Pipes, attacked: Attacked):
     prompts = pipes.ask("prompts/list")["result"]["prompts"]
     typed = "../ ../outside/ / /etc/ ln_dir/ ln_root/ %2e%2e/ .gdal-mcp/ \u202e sub/../../outside/".split()
     references = [
-        ({"type": "ref/prompt", "name": one["name"]}, row["name"])
-        for one in prompts
-        for row in one.get("arguments", [])
+        ({"type": "ref/prompt", "name": prompt["name"]}, row["name"])
+        for prompt in prompts
+        for row in prompt.get("arguments", [])
     ]
     references += [({"type": "ref/resource", "uri": "file://{+path}"}, "path")]
     references += [({"type": "ref/resource", "uri": "gdal://calls/{id}"}, "id")]
     for reference, argument in references:
         for text in (*typed, "x" * 50_000):
-            asked = {"ref": reference, "argument": {"name": argument, "value": text}}
-            told = pipes.ask("completion/complete", asked).get("result", {}).get("completion", {})
+            params = {"ref": reference, "argument": {"name": argument, "value": text}}
+            completion = pipes.ask("completion/complete", params).get("result", {}).get("completion", {})
             shown = [
-                one for one in told.get("values", []) if "secret" in one or "passwd" in one or ".." in one
+                value
+                for value in completion.get("values", [])
+                if "secret" in value or "passwd" in value or ".." in value
             ]
             assert shown == [], (argument, text)
 
@@ -165,8 +167,8 @@ def test_cancelling_or_following_foreign_calls_does_nothing(pipes: Pipes, attack
     for other in (identifier + 1000, "1", None, -1, 1.5, {"a": 1}, [identifier], True):
         pipes.notify("notifications/cancelled", {"requestId": other})
     pipes.notify("notifications/progress", {"progressToken": 1, "progress": 1e308})
-    said = pipes.answer(identifier)
-    assert "error" in said or said["result"]["structuredContent"]["size"] == [20, 20]
+    answer = pipes.answer(identifier)
+    assert "error" in answer or answer["result"]["structuredContent"]["size"] == [20, 20]
     assert pipes.call("info", {"path": "ok.tif"})["structuredContent"]["size"] == [20, 20]
 
 
@@ -179,8 +181,8 @@ def test_flood_of_requests_and_stray_answers_is_survived(pipes: Pipes):
     }
     yes = {"action": "accept", "content": {"approve": True}}
     words = {"role": "assistant", "content": {"type": "text", "text": "approved"}, "model": "x"}
-    said = [{"id": number, "method": "tools/call", "params": call} for number, call in calls.items()]
-    said += [{"id": number, "result": yes} for number in range(300)] + [{"id": "sample", "result": words}]
-    pipes.write("".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said))
+    messages = [{"id": number, "method": "tools/call", "params": call} for number, call in calls.items()]
+    messages += [{"id": number, "result": yes} for number in range(300)] + [{"id": "sample", "result": words}]
+    pipes.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
     for number in calls:
         assert pipes.answer(number)["result"]["structuredContent"]["error"]["code"] == "NOT_FOUND"

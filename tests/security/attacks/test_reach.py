@@ -12,11 +12,11 @@ from tests.security.attacks.table import TABLE, Call, info, read, sql, steps, to
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("args.refused-before-anything-runs")]
 
-# the attacks that the table tries by one tool each, and similar ones
-PATHS = [one.calls[0][1]["path"] for key, one in TABLE.items() if key[0] == "P" and one.letter == "V" and one.calls[0][0] == "info"]  # fmt: skip
+# the names of attacks that the table tries with one tool each, and similar names
+PATHS = [attack.calls[0][1]["path"] for key, attack in TABLE.items() if key[0] == "P" and attack.letter == "V" and attack.calls[0][0] == "info"]  # fmt: skip
 NAMES = [
-    *(one.calls[0][1]["path"] for key, one in TABLE.items() if key[0] == "D" and one.letter == "V"),
-    *(one.calls[0][1]["arguments"]["input"] for key, one in TABLE.items() if key[0] == "E" and one.letter == "V"),
+    *(attack.calls[0][1]["path"] for key, attack in TABLE.items() if key[0] == "D" and attack.letter == "V"),
+    *(attack.calls[0][1]["arguments"]["input"] for key, attack in TABLE.items() if key[0] == "E" and attack.letter == "V"),
     "/vsizip//ws/ok.zip/ok.tif", "MVT:x.pbf", "GMLAS:xxe.gml",
     "/vsisubfile/0_10,ok.tif", "/vsisparse/ok.vrt", "/vsicurl/http://192.0.2.1/x.tif", "/vsicurl_streaming/file:///etc/passwd",
     "/vsizip//vsicurl/http://192.0.2.1/x.zip/x.tif", "/vsizip//vsizip/nested.zip/ok.zip/ok.tif", "/vsizip/{/vsizip/{nested.zip}/ok.zip}/ok.tif",
@@ -78,11 +78,11 @@ def some(name: str, number: int) -> dict[str, Call]:
 
     A name without a slash is a valid name for a new file.
     """
-    made = uses(name)
+    calls = uses(name)
     may = set() if "/" in name or not name.isprintable() else {"write", "sink"}
-    keys = ["read", "features", *list(made)[2 + number % 3 :: 3]]
+    keys = ["read", "features", *list(calls)[2 + number % 3 :: 3]]
     may |= {"schema"} if name.startswith("{") else set()  # an argument that takes a document
-    return {key: made[key] for key in keys if key not in may}
+    return {key: calls[key] for key in keys if key not in may}
 
 
 @pytest.mark.nightly
@@ -146,11 +146,11 @@ def test_no_step_runs_a_program_in_any_spelling(attacked: Attacked):
         calls |= {(path, text): write(path, pipeline=text) for text in texts}
     spelt = ("external", "External", " external", "raster external", "gdal external")
     for name in (*spelt, "exter\u200bnal", "external\0"):
-        for given in ({"command": "id"}, {}):
-            rows = {"read": {"input": "ok.tif"}, name: given, "write": {"output": "x.tif"}}
+        for step_arguments in ({"command": "id"}, {}):
+            rows = {"read": {"input": "ok.tif"}, name: step_arguments, "write": {"output": "x.tif"}}
             listed = [{"step": step, "arguments": arguments} for step, arguments in rows.items()]
-            calls[name, str(given)] = tool("pipeline", steps=listed)
-            calls[name, str(given), "tool"] = write(name, **given)
+            calls[name, str(step_arguments)] = tool("pipeline", steps=listed)
+            calls[name, str(step_arguments), "tool"] = write(name, **step_arguments)
     attacked.refuses(calls)
 
 
@@ -214,5 +214,5 @@ def test_server_without_sql_refuses_statements_storing_no_secrets(attacked, grou
             "switch": tool("convert", input="ok.tif", output="x.tif", extra_args=[f"--password={secret}"]),
         }
         attacked.refuses(calls, talk)
-    kept = [log, *(path for path in attacked.place.state.rglob("*") if path.is_file())]
-    assert [path for path in kept if secret.encode() in path.read_bytes()] == []
+    files = [log, *(path for path in attacked.place.state.rglob("*") if path.is_file())]
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []

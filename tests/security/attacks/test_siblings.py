@@ -47,8 +47,10 @@ def _insert(name: str) -> str:
 
 def _blocks() -> str:
     """A drawing in which each block contains the next one ten times, 24 levels deep."""
-    held = [*(_insert(f"B{number + 1}") * 10 for number in range(24)), "0\nPOINT\n10\n1\n20\n1\n"]
-    blocks = "".join(f"0\nBLOCK\n2\nB{n}\n10\n0\n20\n0\n{inner}0\nENDBLK\n" for n, inner in enumerate(held))
+    contents = [*(_insert(f"B{number + 1}") * 10 for number in range(24)), "0\nPOINT\n10\n1\n20\n1\n"]
+    blocks = "".join(
+        f"0\nBLOCK\n2\nB{n}\n10\n0\n20\n0\n{inner}0\nENDBLK\n" for n, inner in enumerate(contents)
+    )
     return _DXF.format(blocks=blocks, first=_insert("B0"))
 
 
@@ -187,17 +189,21 @@ def facts(value: Any) -> Any:
 @pytest.mark.claim("content.facts-apart", "content.cleaned")
 def test_file_texts_stay_untrusted_in_answers_and_records(attacked, speaking):
     ends = attacked.together(SPOKEN)
-    told = {key: end.structured_content for key, end in ends.items()}
+    answers = {key: end.structured_content for key, end in ends.items()}
     for end in ends.values():
-        told |= {f"{end.meta} {number}": json.loads(one.text) for number, one in enumerate(end.content) if isinstance(one, t.TextContent)}  # fmt: skip
-    for key, one in list(told.items()):
-        if "receipt" in one and key in ends:
-            [kept] = attacked.talk.ask("read_resource", f"gdal://calls/{one['receipt']['call_id']}").contents
-            told[f"record of {key}"] = json.loads(kept.text)
+        answers |= {f"{end.meta} {number}": json.loads(part.text) for number, part in enumerate(end.content) if isinstance(part, t.TextContent)}  # fmt: skip
+    for key, answer in list(answers.items()):
+        if "receipt" in answer and key in ends:
+            [record] = attacked.talk.ask(
+                "read_resource", f"gdal://calls/{answer['receipt']['call_id']}"
+            ).contents
+            answers[f"record of {key}"] = json.loads(record.text)
     silent = [key for key, end in ends.items() if MARK not in str(end.structured_content)]
-    assert silent == ["checked", "drawn"], silent  # all others were returned
-    assert [key for key, one in told.items() if MARK in json.dumps(facts(one))] == []
-    assert [key for key, one in told.items() if UNSAFE.search(json.dumps(one, ensure_ascii=False))] == []
+    assert silent == ["checked", "drawn"], silent  # the marked text of all others was returned
+    assert [key for key, answer in answers.items() if MARK in json.dumps(facts(answer))] == []
+    assert [
+        key for key, answer in answers.items() if UNSAFE.search(json.dumps(answer, ensure_ascii=False))
+    ] == []
     assert all(discreet(end) for end in ends.values())
 
 

@@ -20,13 +20,13 @@ LIMITS = {"TIMEOUT", "MEMORY_LIMIT", "DISK_LIMIT", "OUTPUT_LIMIT"}
 
 def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bool:
     """True if a call ended in the way of its letter."""
-    ended, said = code(result), result.structured_content
-    began = (said["error"] if result.is_error else said["receipt"])["call_id"] in started
+    ended, content = code(result), result.structured_content
+    began = (content["error"] if result.is_error else content["receipt"])["call_id"] in started
     if letter == "V":
-        early = result.is_error and said["error"]["stage"] in EARLY
+        early = result.is_error and content["error"]["stage"] in EARLY
         return early and not began and ended in TYPED | {"APPROVAL_DENIED", "OUTPUT_EXISTS"}
     if letter == "F":
-        return ended in LIMITS and "at least" in said["error"]["message"]
+        return ended in LIMITS and "at least" in content["error"]["message"]
     if letter == "K":
         return ended in LIMITS
     if letter == "A":
@@ -36,8 +36,8 @@ def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bo
 
 def check(attacked: Attacked, letters: str, talk: Talk | None = None) -> dict[str, t.CallToolResult]:
     """Checks that the calls with these letters ended in the way of their letter, and returns the results."""
-    asked = {key: one.calls for key, one in TABLE.items() if one.letter in letters}
-    calls = {f"{key} {number}": call for key, some in asked.items() for number, call in enumerate(some)}
+    chosen = {key: attack.calls for key, attack in TABLE.items() if attack.letter in letters}
+    calls = {f"{key} {number}": call for key, some in chosen.items() for number, call in enumerate(some)}
     ended = attacked.together(calls, talk)
     started = started_calls(attacked.place)
     broken = {
@@ -68,7 +68,7 @@ def test_a_flood_is_refused_by_its_estimate(attacked: Attacked):
 @pytest.mark.claim("content.known-attacks-end-as-the-table-says")
 def test_attempts_reach_nothing_and_harmless_calls_work(attacked: Attacked):
     named = check(attacked, "SA")["P19 0"].structured_content["untrusted"]["report"]
-    assert [one["driver"] for one in named] == ["GTiff"] * len(LISTED)
+    assert [row["driver"] for row in named] == ["GTiff"] * len(LISTED)
     assert "south" in attacked.place.path("a42.geojson").read_text()
 
 

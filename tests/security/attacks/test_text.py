@@ -77,7 +77,7 @@ def strict(text: str) -> Any:
 
 @pytest.fixture(scope="module")
 def answers(texts: Attacked) -> dict[str, Any]:
-    """What is told of each, with everything that can be told."""
+    """The answer about each file, with all the information that the tools can return."""
     calls = {name: read("vector info", input=f"say-{name}", features=True) for name in TEXTS}
     calls |= {name: ("info", {"path": f"say-{name}"}) for name in SIDECARS}
     return texts.together(calls)
@@ -86,11 +86,11 @@ def answers(texts: Attacked) -> dict[str, Any]:
 @pytest.mark.nightly
 @pytest.mark.claim("content.facts-apart")
 def test_text_imitating_an_answer_stays_untrusted_text(answers: dict[str, Any]):
-    told = answers["forged.geojson"].structured_content
+    content = answers["forged.geojson"].structured_content
     assert code(answers["forged.geojson"]) == "OK"
-    assert told["receipt"]["call_id"] != "0" * 16
-    assert "0" * 16 in json.dumps(told["untrusted"])
-    assert "0" * 16 not in json.dumps({key: value for key, value in told.items() if key != "untrusted"})
+    assert content["receipt"]["call_id"] != "0" * 16
+    assert "0" * 16 in json.dumps(content["untrusted"])
+    assert "0" * 16 not in json.dumps({key: value for key, value in content.items() if key != "untrusted"})
 
 
 @pytest.mark.claim("content.cleaned")
@@ -105,7 +105,7 @@ def test_no_hiding_or_reversing_character_is_passed_on(answers: dict[str, Any]):
 @pytest.mark.claim("content.answers-are-json")
 def test_every_answer_is_json_whatever_the_numbers(answers: dict[str, Any]):
     for name, end in answers.items():
-        [text] = [one.text for one in end.content if one.type == "text"]
+        [text] = [part.text for part in end.content if part.type == "text"]
         assert strict(text), name
     assert code(answers["numbers.csv"]) == "OK"
     # GDAL writes "inf" into its report of this file, which is not valid JSON: the call returns an error, not unreadable

@@ -21,33 +21,33 @@ pytestmark = pytest.mark.engine
 @pytest.fixture(scope="module")
 def tree(attacked: Attacked) -> Path:
     """A folder with everything that could make a walk fail."""
-    made = attacked.place.path("tree")
-    made.mkdir()
+    root = attacked.place.path("tree")
+    root.mkdir()
     for name in ("loop", "deep"):
-        (made / name).mkdir()
-    (made / "loop" / "again").symlink_to("..")
-    (made / "out").symlink_to(attacked.ground.outside)
-    (made / "root").symlink_to("/")
-    (made / "dangling").symlink_to("nowhere")
-    os.mkfifo(made / "pipe.tif")
-    (made / os.fsdecode(b"\xff\xfe\x80.tif")).write_bytes(b"x")
+        (root / name).mkdir()
+    (root / "loop" / "again").symlink_to("..")
+    (root / "out").symlink_to(attacked.ground.outside)
+    (root / "root").symlink_to("/")
+    (root / "dangling").symlink_to("nowhere")
+    os.mkfifo(root / "pipe.tif")
+    (root / os.fsdecode(b"\xff\xfe\x80.tif")).write_bytes(b"x")
     hidden = ("\u202egnp.tif", "\u200b.tif", "tag\U000e0041.tif", "ok.tif\u2028forged")
     for name in (*hidden, "a\nb.tif", "\x1b[2J.tif", '{"rows":[]}'):
-        (made / name).write_bytes(b"x")
-    folder = made / "deep"
+        (root / name).write_bytes(b"x")
+    folder = root / "deep"
     for _ in range(60):
         folder /= "d"
         folder.mkdir()
-    _socket(made / "socket.tif")
-    return made
+    _socket(root / "socket.tif")
+    return root
 
 
 def _socket(path: Path) -> None:
     place = os.getcwd()
     os.chdir(path.parent)  # its address has no room for a long path
     try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
+        with socket.socket(socket.AF_UNIX) as unix_socket:
+            unix_socket.bind(path.name)
     finally:
         os.chdir(place)
 
@@ -56,10 +56,10 @@ def _socket(path: Path) -> None:
 def test_looping_oddly_named_tree_is_listed_within_itself(attacked: Attacked, tree: Path):
     answer = attacked.talk.call("list_workspace", path="tree", recursive=True, limit=500)
     assert code(answer) in ("OK", "INVALID_ARGUMENT")
-    told = attacked.talk.done("list_workspace", path="tree", limit=500)
-    names = [row.get("path", row.get("name")) for row in told.get("entries", told.get("rows", []))]
+    listing = attacked.talk.done("list_workspace", path="tree", limit=500)
+    names = [row.get("path", row.get("name")) for row in listing.get("entries", listing.get("rows", []))]
     assert names
-    text = str(told)
+    text = str(listing)
     assert discreet(answer)
     assert "secret" not in text
     assert not any(sign in text for sign in ("\u202e", "\x1b", "\u200b", "\U000e0041", "\u2028"))
@@ -142,8 +142,8 @@ def swapping(path: Path, honest: bytes, bait: Path) -> Iterator[None]:
     finally:
         ended.set()
         thread.join(30)
-        for one in (file, link, path):
-            one.unlink(missing_ok=True)
+        for entry in (file, link, path):
+            entry.unlink(missing_ok=True)
 
 
 @pytest.mark.claim("paths.races-lost")

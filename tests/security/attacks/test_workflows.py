@@ -53,7 +53,7 @@ def copying(source: str, target: str, *before: dict[str, Any]) -> dict[str, Any]
         "id": "copy",
         "tool": "convert",
         "arguments": arguments,
-        "after": [one["id"] for one in before],
+        "after": [step["id"] for step in before],
     }
     outputs = {"copy": {"from": "${steps.copy}", "to": target, "overwrite": True}}
     return {"workflow": 1, "name": "copying", "steps": [*before, copy], "outputs": outputs}
@@ -61,14 +61,14 @@ def copying(source: str, target: str, *before: dict[str, Any]) -> dict[str, Any]
 
 def changed(field: Field, path: str, value: int) -> None:
     """Makes a raster of one value."""
-    given = {"input": ["dem.asc"], "calc": [f"X*0+{value}"], "output": path, "overwrite": True}
-    field.client.call("gdal_write", algorithm="raster calc", arguments=given)
+    arguments = {"input": ["dem.asc"], "calc": [f"X*0+{value}"], "output": path, "overwrite": True}
+    field.client.call("gdal_write", algorithm="raster calc", arguments=arguments)
 
 
 def digest(field: Field, path: str) -> str:
-    given = {"input": path, "checksum": True}
-    answer = field.client.call("gdal_read", algorithm="raster info", arguments=given)
-    return json.dumps([one.get("checksum") for one in answer["bands"]])
+    arguments = {"input": path, "checksum": True}
+    answer = field.client.call("gdal_read", algorithm="raster info", arguments=arguments)
+    return json.dumps([band.get("checksum") for band in answer["bands"]])
 
 
 @pytest.mark.claim("identity.others-unseen")
@@ -91,15 +91,15 @@ def test_results_of_another_run_are_inaccessible(field: Field):
 @pytest.mark.claim("approval.workflow-as-checked")
 def test_result_is_unused_once_a_named_file_changed(field: Field):
     changed(field, "source.tif", 1)
-    made = {"input": ["source.tif"], "output": "names.vrt"}
-    field.client.call("gdal_write", algorithm="raster mosaic", arguments=made)
-    found = []
+    arguments = {"input": ["source.tif"], "output": "names.vrt"}
+    field.client.call("gdal_write", algorithm="raster mosaic", arguments=arguments)
+    digests = []
     for value in (1, 7):
         changed(field, "source.tif", value)
         assert "error" not in field.run(copying("names.vrt", "named.tif"))
         assert digest(field, "named.tif") == digest(field, "source.tif")
-        found.append(digest(field, "named.tif"))
-    assert len(set(found)) == 2
+        digests.append(digest(field, "named.tif"))
+    assert len(set(digests)) == 2
 
 
 @pytest.mark.claim("approval.workflow-as-checked")
@@ -148,8 +148,8 @@ def test_path_leaving_the_workspace_is_refused_everywhere(field: Field):
     for path in ("../outside.tif", str(outside), "up/outside.tif", ".gdal-mcp/x.tif", "link.tif"):
         assert field.run(copying("dem.asc", path))["error"]["code"] == refused, path
         assert field.run(copying("dem.asc", "ok.tif"), manifest=path)["error"]["code"] == refused, path
-        given = copying("${parameters.p}", "ok.tif") | {"parameters": {"p": {"type": "path"}}}
-        assert field.run(given, parameters={"p": path})["error"]["code"] == refused, path
+        document = copying("${parameters.p}", "ok.tif") | {"parameters": {"p": {"type": "path"}}}
+        assert field.run(document, parameters={"p": path})["error"]["code"] == refused, path
     assert outside.read_text() == "kept"
     (field.root / "link.tif").unlink()
     (field.root / "up").unlink()
@@ -159,5 +159,5 @@ def test_path_leaving_the_workspace_is_refused_everywhere(field: Field):
 def test_a_short_document_cannot_stand_for_gigabytes(field: Field):
     steps = [{"id": "a", "tool": "info", "arguments": {"path": "${parameters.p}" * 2000}}]
     document = {"workflow": 1, "name": "bomb", "parameters": {"p": {"type": "string"}}, "steps": steps}
-    given = {"workflow": document, "parameters": {"p": "x" * 200_000}}
-    assert field.client.call("workflow_check", **given)["state"] == "wrong"
+    arguments = {"workflow": document, "parameters": {"p": "x" * 200_000}}
+    assert field.client.call("workflow_check", **arguments)["state"] == "wrong"

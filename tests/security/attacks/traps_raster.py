@@ -1,7 +1,7 @@
 """Raster files and descriptions that name another place, as text. `@OUT@` is the folder outside, `@WS@` the workspace, `@URL@`
 the listener's address with the trap's own name behind it.
 
-Where the place is a file, it is `secret.bin`: 400 bytes of bait, or `secret.tif`: the same as 20 by 20 pixels.
+A named file is `secret.bin`: 400 bytes of bait, or `secret.tif`: the same as 20 by 20 pixels.
 """
 
 from tests.e2e.mcp.hostile_files import MRF, RAW, SOURCE, VRT, WMS
@@ -43,7 +43,7 @@ def _array(name: str) -> str:
     )  # fmt: skip
 
 
-# read as pixels or as a description: what is named lies outside
+# read as pixels or as a description; the named file is outside the workspace
 FILES = {
     "vrt-complex.vrt": vrt(simple("@OUT@/secret.tif").replace("SimpleSource", "ComplexSource")),
     "vrt-kernel.vrt": vrt(simple("@OUT@/secret.tif").replace("SimpleSource", "KernelFilteredSource").replace("</SourceBand>", '</SourceBand><Kernel normalized="0"><Size>3</Size><Coefs>0 0 0 0 1 0 0 0 0</Coefs></Kernel>')),
@@ -93,7 +93,7 @@ FILES = {
     '"geometry":null,"bbox":[0,0,20,20],"collection":"c","assets":{"a":{"href":"@OUT@/secret.tif","type":"image/tiff","roles":["data"],"proj:epsg":4326,"proj:transform":[1,0,0,0,-1,20],"proj:shape":[20,20]}}}]}',
 }  # fmt: skip
 
-# what is named is a listener of the host's
+# the named address is that of a listener on the host
 URLS = {
     "net-vrt.vrt": vrt(simple("/vsicurl/@URL@.tif")),
     "net-vrt-stream.vrt": vrt(simple("/vsicurl_streaming/@URL@.tif")),

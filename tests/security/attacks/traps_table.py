@@ -18,7 +18,7 @@ def texts(outside: Path) -> dict[str, str]:
         RAW.format(name="zeros.tif").replace("<SourceFilename>", '<SourceFilename relativeToVRT="1">'),
         kind="VRTRawRasterBand",
     )
-    found = {
+    contents = {
         "vrt-raw-passwd.vrt": traps_raster.vrt(RAW.format(name="/etc/passwd"), kind="VRTRawRasterBand"),
         "vrt-raw-inside.vrt": raw,
         "vrt-busy.vrt": VRT.format(more="", kind="", band=BUSY.format(200_000)).replace('"20" rasterYSize="20"', '"200000" rasterYSize="200000"'),
@@ -29,12 +29,12 @@ def texts(outside: Path) -> dict[str, str]:
         "wms-picture.xml": WMS.format(url=f"file://{outside}/secret.tif?${{x}}"),
     }  # fmt: skip
     for which, target in {"passwd": "/etc/passwd", "secret": str(outside / "secret.bin")}.items():
-        found[f"mrf-{which}.mrf"] = MRF.format(name=target)
-        found[f"mrf-{which}-in.vrt"] = traps_raster.vrt(SOURCE.format(relative=1, name=f"mrf-{which}.mrf"))
-        found[f"kerchunk-{which}.json"] = traps_raster.FILES["kerchunk-up.json"].replace(
+        contents[f"mrf-{which}.mrf"] = MRF.format(name=target)
+        contents[f"mrf-{which}-in.vrt"] = traps_raster.vrt(SOURCE.format(relative=1, name=f"mrf-{which}.mrf"))
+        contents[f"kerchunk-{which}.json"] = traps_raster.FILES["kerchunk-up.json"].replace(
             "../outside/secret.bin", target
         )
-    return found
+    return contents
 
 
 def lay_table(place: Place, outside: Path) -> None:
@@ -67,11 +67,11 @@ def _chain(folder: Path) -> None:
 
 def _bomb(path: Path) -> None:
     """A raster of 64 MB in 64 kB."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
-        with made.open("zeros.bil", "w") as file:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("zeros.bil", "w") as file:
             for _ in range(64):
                 file.write(b"\0" * (1 << 20))
-        made.writestr("zeros.hdr", "NROWS 8192\nNCOLS 8192\nNBANDS 1\nNBITS 8\nLAYOUT BIL\nBYTEORDER I\n")
+        archive.writestr("zeros.hdr", "NROWS 8192\nNCOLS 8192\nNBANDS 1\nNBITS 8\nLAYOUT BIL\nBYTEORDER I\n")
 
 
 def _endless(path: Path) -> None:

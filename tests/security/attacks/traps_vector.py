@@ -1,4 +1,4 @@
-"""Vector files that name another place, as text; see `traps_raster` for what stands for what. Workbooks are archives of such texts."""
+"""Vector files that name another place, as text; `traps_raster` explains the placeholders. Workbooks are archives of such texts."""
 
 from tests.e2e.mcp.hostile_files import GDALG, KML, OGR_VRT
 

@@ -37,10 +37,10 @@ class Ground:
 
     def state(self) -> dict[str, tuple[bytes, int, int]]:
         """Contents, mode and times of all files except those in staging."""
-        found = [path for path in self.workspace.parent.rglob("*") if path.is_file()]
+        files = [path for path in self.workspace.parent.rglob("*") if path.is_file()]
         return {
             str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
-            for path in found
+            for path in files
             if "staging" not in path.parts
         }
 
@@ -70,14 +70,14 @@ class Way:
 
     def job(self, body: str, seconds: float, **given: Any) -> tuple[SandboxTemplate, Any]:
         """The container and its job. `body` ends `run(job, report)`; `seconds` is the time limit of the code."""
-        asked, source = given.pop("request", {}), handler(body)
+        request, source = given.pop("request", {}), handler(body)
         if self.name == "worker":
             limits = replace(SMALL, wall_seconds=seconds, **given.pop("limits", {}))
-            return self.make_template(source, limits=limits, **given), asked
+            return self.make_template(source, limits=limits, **given), request
         limits = replace(SMALL, memory_bytes=1 << 30, scratch_bytes=32 << 20, **given.pop("limits", {}))
         template = python.like_run_python(self.make_template("pass", **given), limits)
         code = f"{source}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None))"
-        return template, python.request(code, seconds, arguments=asked)
+        return template, python.request(code, seconds, arguments=request)
 
     def said(self, result: SandboxResult) -> dict[str, Any]:
         """The value that `run` returned."""
@@ -100,8 +100,8 @@ def way(request: pytest.FixtureRequest, make_template: TemplateMaker) -> Way:
 def attack(way: Way, runner, cancel) -> Callable[..., SandboxResult]:
     """`attack(body, seconds=30.0, quota=None, **template)`: the outcome, whichever way the code got in."""
 
-    def one(body: str, seconds: float = 30.0, quota: Any = None, **given: Any) -> SandboxResult:
-        return runner.run(Job("call-0001", *way.job(body, seconds, **given), quota), cancel)
+    def one(body: str, seconds: float = 30.0, quota: Any = None, **options: Any) -> SandboxResult:
+        return runner.run(Job("call-0001", *way.job(body, seconds, **options), quota), cancel)
 
     return one
 
@@ -111,8 +111,8 @@ def like_a_call(make_template, ground) -> Callable[[Path], SandboxTemplate]:
     """`like_a_call(staging)`: a container with the workspace, its mask and that staging folder."""
 
     def make(staging: Path) -> SandboxTemplate:
-        made = make_template(handler("pass"), workspace=ground.workspace, staging=staging)
-        return replace(made, masks=(PurePosixPath(ground.workspace / RESERVED),))
+        template = make_template(handler("pass"), workspace=ground.workspace, staging=staging)
+        return replace(template, masks=(PurePosixPath(ground.workspace / RESERVED),))
 
     return make
 
@@ -122,14 +122,14 @@ def _host_is_as_it_was(ground, engine, owner) -> Iterator[None]:
     """Checks after each attack that no container or staging folder is left and that no file outside changed."""
     before = ground.state()
     yield
-    assert [one for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
+    assert [leftover for leftover in engine.leftovers() if leftover.labels[OWNER] == owner.id] == []
     assert ground.state() == before
     assert os.listdir(ground.workspace / RESERVED / "staging") == []
 
 
 @pytest.fixture
 def attested(runner, ground, like_a_call, cancel) -> tuple[Row, ...]:
-    """This host as it is."""
+    """The attestation of this host, unchanged."""
     with ground.area.open("staging-0000", USER) as staging:
         return attest(runner, like_a_call(staging.path), staging.path, cancel)
 
@@ -165,6 +165,6 @@ def doctor(ground, state, capsys) -> Callable[..., tuple[int, str]]:
 @pytest.fixture(scope="module")
 def patience() -> Iterator[Cancellation]:
     """A caller that does not cancel."""
-    made = Cancellation()
-    yield made
-    made.close()
+    cancellation = Cancellation()
+    yield cancellation
+    cancellation.close()

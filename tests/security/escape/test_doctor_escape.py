@@ -32,10 +32,12 @@ def test_every_benchmark_check_has_number_reason_and_evidence(attested, escape):
     for row in rows:
         assert set(row.cis.split(", ")) <= {"", *NUMBERS}
         # the check fails if any row that is evidence for it fails, and if there is no evidence
-        spoiled = [replace(one, verdict="failed") if one is row else one for one in rows]
-        failing = {one.cis for one in benchmark(spoiled) if one.verdict == "failed"}
+        spoiled = [
+            replace(candidate, verdict="failed") if candidate is row else candidate for candidate in rows
+        ]
+        failing = {result.cis for result in benchmark(spoiled) if result.verdict == "failed"}
         assert failing == set(row.cis.split(", ")) - {""}
-    assert {one.cis for one in benchmark([]) if one.verdict == "failed"} == {*NUMBERS} - BY_HAND
+    assert {result.cis for result in benchmark([]) if result.verdict == "failed"} == {*NUMBERS} - BY_HAND
 
 
 def test_security_module_counts_where_the_engine_has_it(make_template):
@@ -56,8 +58,8 @@ def test_security_module_counts_where_the_engine_has_it(make_template):
 
 def test_answer_without_findings_fails_every_dependent_row(make_template):
     for look in ({}, {"attempts": {}, "calls": {}, "sight": {}}, {"attempts": 3, "sight": []}):
-        found = escape_rows(Evidence(make_template("pass"), {}, look))
-        believed = {row.name for row in found if row.verdict in ("held", "note") and row.group != BENCHMARK}
+        rows = escape_rows(Evidence(make_template("pass"), {}, look))
+        believed = {row.name for row in rows if row.verdict in ("held", "note") and row.group != BENCHMARK}
         assert believed == {"runtime", "after its job"}
 
 
@@ -68,26 +70,26 @@ def test_what_was_not_tried_did_not_hold(make_template):
             continue
         calls = {} if emptied == "calls" else {"ptrace": "EPERM"}
         look = {"attempts": {**attempts, emptied: {}}, "calls": calls}
-        found = judged((*ATTEMPTS.values(), CALLS), Evidence(make_template("pass"), look=look))
+        rows = judged((*ATTEMPTS.values(), CALLS), Evidence(make_template("pass"), look=look))
         rule = CALLS if emptied == "calls" else ATTEMPTS[emptied]
-        assert [row.name for row in found if not row.ok] == [rule.name]
+        assert [row.name for row in rows if not row.ok] == [rule.name]
 
 
 @pytest.fixture
 def report(doctor) -> dict[str, Any]:
     code, text = doctor("--json")
-    found = json.loads(text)
-    assert (code, found["ok"]) == (0, True), text
-    return dict(found)
+    result = json.loads(text)
+    assert (code, result["ok"]) == (0, True), text
+    return dict(result)
 
 
 def test_nothing_escapes_this_host_and_rows_have_findings(report):
-    found = [Row(**row) for row in report["rows"]]
-    assert {row.group for row in found} == GROUPS
-    assert [row.cis for row in found if row.group == BENCHMARK] == NUMBERS
-    assert all(row.found for row in found)
-    shown = "\n".join(table(tuple(found)))
-    assert all(row.name in shown and row.found in shown for row in found)
+    rows = [Row(**row) for row in report["rows"]]
+    assert {row.group for row in rows} == GROUPS
+    assert [row.cis for row in rows if row.group == BENCHMARK] == NUMBERS
+    assert all(row.found for row in rows)
+    shown = "\n".join(table(tuple(rows)))
+    assert all(row.name in shown and row.found in shown for row in rows)
 
 
 def test_without_an_engine_nothing_counts_as_success(doctor):

@@ -59,16 +59,16 @@ AS_CODE = f"{source('sandbox.isolation', 'probe.py')}{further()}\nimport gdal_mc
 @pytest.fixture(scope="module", params=["worker", "run_python"])
 def answer(request, runner, make_template, ground) -> Mapping[str, Any]:
     """The report of one container that tried everything, including every newer system call by its number."""
-    asked = full_job(platform.machine())
-    asked["calls"]["numbers"] |= NEWER
+    job_input = full_job(platform.machine())
+    job_input["calls"]["numbers"] |= NEWER
     with closing(Cancellation()) as cancel, ground.area.open("staging-0001", USER) as staging:
         template = with_probe(
             make_template("pass", workspace=ground.workspace, staging=staging.path), further()
         )
         if request.param == "run_python":
             template = python.like_run_python(template)
-            asked = python.request(AS_CODE, arguments=asked)
-        result = runner.run(Job("escape", template, asked, staging), cancel)
+            job_input = python.request(AS_CODE, arguments=job_input)
+        result = runner.run(Job("escape", template, job_input, staging), cancel)
         left = os.listdir(staging.path)
     assert result.outcome == Exited(0), result.stderr
     look = json.loads(result.stdout)["result"] if result.stdout else result.final["look"]
@@ -103,7 +103,7 @@ def test_unneeded_and_unknown_system_calls_are_blocked(answer):
     refused = {name for kind in ("refused", "answered") for group in rules()[kind] for name in group["names"]}
     assert refused & set(NUMBERS[platform.machine()]) <= set(answer["calls"])
     assert set(NEWER) <= set(answer["calls"])
-    assert {name: said for name, said in answer["calls"].items() if said not in REFUSED} == {}
+    assert {name: outcome for name, outcome in answer["calls"].items() if outcome not in REFUSED} == {}
 
 
 @pytest.mark.claim("escape.no-kernel-calls")

@@ -31,9 +31,9 @@ def run(runner, make_template, ground) -> Iterator[Run]:
             with ground.area.open("staging-0001", USER) as staging:
                 template = make_template("pass", workspace=ground.workspace, staging=staging.path)
                 template = python.like_run_python(template, replace(python.ROOMY, pids=pids))
-                asked = python.request(code, seconds=seconds, **more)
-                result = runner.run(Job("hostile", template, asked, staging, answerer=answerer), cancel)
-                files = {one.name: one.read_bytes() for one in staging.path.iterdir() if one.is_file()}
+                request = python.request(code, seconds=seconds, **more)
+                result = runner.run(Job("hostile", template, request, staging, answerer=answerer), cancel)
+                files = {path.name: path.read_bytes() for path in staging.path.iterdir() if path.is_file()}
             return result, files
 
         yield one
@@ -65,7 +65,7 @@ open("/staging/reached", "w").write(json.dumps(sorted(set(reached))))
 def test_worker_descriptors_and_memory_are_unreachable_frames_unforgeable(run):
     result, files = run(FORGE)
     reached = json.loads(files["reached"])
-    assert [one for one in reached if one == "1" or not (one.isdigit() or one == "self")] == []
+    assert [name for name in reached if name == "1" or not (name.isdigit() or name == "self")] == []
     assert isinstance(result.outcome, Exited)
     assert result.final["tool_version"] != "forged"
     assert "preview.png" not in result.attachments
@@ -82,10 +82,10 @@ for number in range(1024):
 
 @pytest.mark.claim("python.frames-apart")
 def test_the_code_can_ask_the_host_for_nothing(run):
-    asked: list[object] = []
-    result, _ = run(ASK, answerer=SimpleNamespace(answer=asked.append, close=lambda: None))
+    questions: list[object] = []
+    result, _ = run(ASK, answerer=SimpleNamespace(answer=questions.append, close=lambda: None))
     assert isinstance(result.outcome, Exited)
-    assert asked == []
+    assert questions == []
 
 
 NONSENSE = [
@@ -97,9 +97,9 @@ NONSENSE = [
 
 @pytest.mark.claim("python.frames-apart")
 def test_nonsense_self_measurement_is_not_accepted(run):
-    for said in NONSENSE:
-        result, _ = run(f"import os\nos.write(4, {said!r})")
-        assert isinstance(result.outcome, Exited), said
+    for data in NONSENSE:
+        result, _ = run(f"import os\nos.write(4, {data!r})")
+        assert isinstance(result.outcome, Exited), data
         assert json.loads(result.stdout or b"{}").get("result") is None
 
 
@@ -115,7 +115,7 @@ if os.fork() == 0:
     while True: open("/staging/a.txt", "a").write("more")
 while not os.path.exists("/staging/a.txt"): pass
 """
-    outputs = [{"path": "/staging/a.txt", "kind": "file"}] * 3000  # looked at again and again
+    outputs = [{"path": "/staging/a.txt", "kind": "file"}] * 3000  # examined thousands of times
     result, files = run(code, outputs=outputs)
     assert result.outcome == Exited(0), result.stderr
     assert set(files["a.txt"].split(b"more")) == {b""}
@@ -145,7 +145,7 @@ def test_flood_fork_bomb_and_memory_hog_hit_limits(run):
         ended, _ = run(code, seconds=2)
         assert (ended.outcome, ended.final["timed_out"]) == (Exited(1), True), code
         assert len(ended.stderr) < 64 << 10
-    for step in (32 << 20, 1 << 16, 100):  # of which the last leaves hardly a byte
+    for step in (32 << 20, 1 << 16, 100):  # the last step leaves hardly a byte of memory
         hog, _ = run(f"x = []\nwhile True: x.append(bytearray(b'1' * {step}))", seconds=120)
         assert isinstance(hog.outcome, OutOfMemory), step
     together = "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\n"

@@ -98,6 +98,6 @@ for number in range(1_000_000):
 def test_million_files_end_soon_after_the_limit(attack, ground):
     with ground.area.open("staging-0001", USER) as staging:
         result = attack(MILLION, staging=staging.path, quota=staging)
-        made = len(os.listdir(staging.path / "many"))
+        count = len(os.listdir(staging.path / "many"))
     assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
-    assert SMALL.staging_files <= made < 1_000_000
+    assert SMALL.staging_files <= count < 1_000_000

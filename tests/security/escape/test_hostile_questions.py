@@ -44,8 +44,8 @@ class Library:
             return Answer(Status.ENOENT)
         if question.op is Op.LOOK:
             return Answer(Status.OK, pack_look(Kind.FILE, 1 << 40, 0, bytes(FIRST_BYTES)))
-        found = (bytes([offset % 251]) * length for offset, length in question.ranges)
-        return Answer(Status.OK, b"".join(found))
+        parts = (bytes([offset % 251]) * length for offset, length in question.ranges)
+        return Answer(Status.OK, b"".join(parts))
 
     def close(self) -> None:
         self.closed.set()
@@ -54,9 +54,9 @@ class Library:
 
 @pytest.fixture
 def library() -> Iterator[Library]:
-    made = Library()
-    yield made
-    made.close()
+    answerer = Library()
+    yield answerer
+    answerer.close()
 
 
 def test_honest_job_is_answered_in_megabytes(run, library):
@@ -130,8 +130,8 @@ def test_job_ignoring_its_answers_ends_at_deadline(run, library):
 def test_failed_read_ends_the_job_whatever_follows(run, library):
     """The code does not learn of the failure and would continue until its deadline."""
     library.answer = lambda _question: Answer(Status.EIO)
-    for heard in ("while True: pass", "asked.wait()", "wire.send_json(b'F', {'code': 0})\nasked.wait()"):
-        ended = run(f"{ASK}asked = report.ask(1, b'0/a.tif')\n{heard}", answerer=library)
+    for rest in ("while True: pass", "asked.wait()", "wire.send_json(b'F', {'code': 0})\nasked.wait()"):
+        ended = run(f"{ASK}asked = report.ask(1, b'0/a.tif')\n{rest}", answerer=library)
         assert ended.outcome == HostReadFailed()
 
 

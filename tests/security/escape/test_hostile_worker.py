@@ -20,13 +20,13 @@ MARK = f"mark-{os.getpid()}"  # unique for this run, because other runs may use 
 
 def marked() -> list[str]:
     """Processes of this host whose names contain the mark."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
-            found += [path.parent.name] if MARK in path.read_text() else []
+            processes += [path.parent.name] if MARK in path.read_text() else []
         except OSError:
             continue
-    return found
+    return processes
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def _no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _runner_goes_on(runner, make_template, patience) -> Iterator[None]:
-    """After all of them."""
+    """Checks after all attacks that the runner still runs a job."""
     yield
     job = Job("call-0001", make_template(handler("return {'code': 7}")), {})
     assert runner.run(job, patience).outcome == Exited(7)
@@ -116,8 +116,8 @@ def test_what_crashes_leaves_no_core_anywhere(way, attack, ground):
 @pytest.mark.claim("escape.forged-frames")
 def test_an_answer_that_is_cut_off_is_none(run):
     """Other forged frames are in tests/integration/test_outcomes.py."""
-    cut = "os.write(report._wire._descriptor, b'F' + (10).to_bytes(4, 'big') + b'{\"code\"')\nos._exit(0)"
-    assert isinstance(run(cut).outcome, Killed)
+    code = "os.write(report._wire._descriptor, b'F' + (10).to_bytes(4, 'big') + b'{\"code\"')\nos._exit(0)"
+    assert isinstance(run(code).outcome, Killed)
 
 
 # while a handler is prepared, stdout is stderr, and the frames go to the only pipe with a higher number
@@ -158,14 +158,14 @@ return {"code": 0, **found}
 
 @pytest.mark.claim("escape.slots-apart")
 def test_simultaneous_containers_share_no_namespace_or_contents(way, runner, ground, cancel):
-    template, asked = way.job(MEET, 30.0)
+    template, request = way.job(MEET, 30.0)
     slots = [runner.launch(template, f"call-{number}") for number in range(2)]
-    found = [
-        way.said(runner.serve(slot, Job(slot.container.id[:8], template, asked), cancel)) for slot in slots
+    reports = [
+        way.said(runner.serve(slot, Job(slot.container.id[:8], template, request), cancel)) for slot in slots
     ]
     own = {"worker": (1, set()), "run_python": (2, {"matplotlib", "pam"})}[way.name]
-    for name, first in found[0]["namespaces"].items():
-        assert len({first, found[1]["namespaces"][name], os.readlink(f"/proc/self/ns/{name}")}) == 3
-    for one in found:
-        assert (one["names"], one["queues"]) == ([], [1, 1, 1])
-        assert (len(one["processes"]), set(one["scratch"])) == own
+    for name, first in reports[0]["namespaces"].items():
+        assert len({first, reports[1]["namespaces"][name], os.readlink(f"/proc/self/ns/{name}")}) == 3
+    for report in reports:
+        assert (report["names"], report["queues"]) == ([], [1, 1, 1])
+        assert (len(report["processes"]), set(report["scratch"])) == own

@@ -32,7 +32,7 @@ def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callabl
 
 
 def failed(found: tuple[Row, ...]) -> set[str]:
-    """What got out, by words or, of the benchmark, by number."""
+    """The failed rows: by name, those of the benchmark by number."""
     return {row.cis if row.group == BENCHMARK else row.name for row in found if row.verdict == "failed"}
 
 
@@ -61,7 +61,7 @@ WEAK = {
             *("make system calls that no job needs", "open sockets of other families"),
             *("have a crash dumped on the host", "Seccomp", "5.22", "5.18", "5.32"),
         },
-        {  # as the kernel is built and set, and the checks that go with them
+        {  # these depend on how the kernel is built and configured
             *("make and enter namespaces", "call the kernel as another architecture"),
             *("5.10", "5.16", "5.17", "5.19", "5.21", "5.31"),
         },
@@ -71,7 +71,7 @@ WEAK = {
         {
             *("write outside scratch and output", "user", "mount /", "writable mounts", "5.4", "5.5", "5.13"),
             *("CapBnd", "CapEff", "CapPrm", "supplementary groups", "5.6", "5.26"),
-            "read what tells of the host",  # files of root's
+            "read what tells of the host",  # the files belong to root
         },
         {
             *(
@@ -91,7 +91,7 @@ WEAK = {
             *("network interfaces", "foreign environment", "foreign mounts", "rlimit NOFILE", "process"),
             *("5.7", "5.8", "5.9", "5.10", "5.14", "5.16", "5.17", "5.19", "5.21", "5.30", "5.32"),
         },
-        {  # queues, terminals, and what shares rows with those above
+        {  # queues, terminals, and checks in the same rows as those above
             *("write outside scratch and output", "open devices", "have a crash dumped on the host"),
             *("writable mounts", "mask", "mounts", "shared propagation"),
             *("5.5", "5.6", "5.13", "5.18", "5.20"),
@@ -105,10 +105,10 @@ WEAK = {
 def test_weaker_container_fails_only_its_own_rows(escape, weaken, name):
     change, must, may = WEAK[name]
     weaken(change)
-    found = escape()
-    assert not all(row.ok for row in found)
-    assert must <= failed(found)
-    assert failed(found) <= must | may
+    rows = escape()
+    assert not all(row.ok for row in rows)
+    assert must <= failed(rows)
+    assert failed(rows) <= must | may
 
 
 def test_self_measured_weaker_container_is_not_tried(escape, weaken, monkeypatch):

@@ -91,12 +91,12 @@ class HungDisk:
     def _listing(self, offset: int) -> bytes:
         if offset:
             return b""
-        found = b""
+        entries = b""
         for number, name in enumerate(self._names):
             text = name.encode()
             entry = struct.pack("<QQII", _FIRST + number, number + 1, len(text), stat.S_IFREG >> 12) + text
-            found += entry + bytes(-len(entry) % 8)
-        return found
+            entries += entry + bytes(-len(entry) % 8)
+        return entries
 
 
 @contextlib.contextmanager

@@ -44,18 +44,18 @@ ROWS = {row["id"]: Row(**row) for row in tomllib.loads(_TABLE)["fault"]}
 
 def tells(row: str, call: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
     """Checks that the answer of a call has the promised error code and came within the promised time."""
-    begun = time.monotonic()
+    started = time.monotonic()
     result = call()
     assert outcome_of(result) in ROWS[row].code.split(" or "), result
-    assert time.monotonic() - begun < ROWS[row].seconds
+    assert time.monotonic() - started < ROWS[row].seconds
     assert result is not None
     return result
 
 
 def at(module: str, text: str) -> str:
     """The name of the one point whose statement has this text."""
-    [found] = [one.name for one in points() if one.module == module and text in one.text]
-    return found
+    [name] = [point.name for point in points() if point.module == module and text in point.text]
+    return name
 
 
 LEASE = at("execution", "self.hosting.kind(")
@@ -102,7 +102,7 @@ def held(
     clock: Path | str = "",
     patience: float = 0.0,
 ) -> Iterator[Held]:
-    """A held call, with a person's approval if needed. The host is attested before, so only the call comes to the
+    """A held call, with a person's approval if needed. The host is attested before, so only the call reaches the
     point.
     """
     armed = place.state / f"armed-{next(_NUMBERS)}"
@@ -123,8 +123,8 @@ def held(
 
 def made(folder: Path, prepare: Callable[[Path], object] = lambda _workspace: None) -> Place:
     """A workspace that a container's user may enter, with a file to read. `prepare` gets the empty workspace."""
-    for one in (folder, *folder.parents[:3]):
-        one.chmod(one.stat().st_mode | 0o055)
+    for directory in (folder, *folder.parents[:3]):
+        directory.chmod(directory.stat().st_mode | 0o055)
     place = Place.made(folder)
     prepare(place.workspace)
     place.path("in.tif").write_bytes(tiff(3))

@@ -36,7 +36,9 @@ class Host:
     environment: Mapping[str, str] = field(default_factory=dict)  # of its server
 
     def containers(self, owners: set[str]) -> list[str]:
-        return [one.container for one in self.engine.leftovers() if one.labels.get(OWNER) in owners]
+        return [
+            leftover.container for leftover in self.engine.leftovers() if leftover.labels.get(OWNER) in owners
+        ]
 
 
 class Count(NamedTuple):
@@ -124,7 +126,7 @@ def count(place: Place, host: Host) -> Count:
         len(host.containers(place.owners)),
         len(place.staged),
         len(place.owners),
-        sum(_is_held(one) for one in (place.state / "memory").glob("*") if one.name != "lock"),
+        sum(_is_held(path) for path in (place.state / "memory").glob("*") if path.name != "lock"),
         sum(str(place.workspace.parent) in line for line in mountinfo().splitlines()),
     )
 
@@ -143,10 +145,12 @@ def _is_held(file: Path) -> bool:
 def descriptors(process: int) -> list[str]:
     """Descriptors that a process holds for calls: files in staging, removed files, and containers' processes."""
     links = []
-    for one in Path(f"/proc/{process}/fd").iterdir():
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
         with contextlib.suppress(OSError):
-            links.append(str(one.readlink()))
-    return [one for one in links if ".gdal-mcp/staging" in one or "pidfd" in one or one.endswith("(deleted)")]
+            links.append(str(descriptor.readlink()))
+    return [
+        link for link in links if ".gdal-mcp/staging" in link or "pidfd" in link or link.endswith("(deleted)")
+    ]
 
 
 def kill_calls(place: Place, host: Host, victim: str, kills: int, log: Path) -> Tally:
@@ -191,10 +195,10 @@ def rehearse(place: Place, host: Host, log: Path) -> tuple[bytes, float]:
     for _ in range(2):
         prepare(place)
         with session(place, host, log) as opened:
-            begun = time.monotonic()
+            started = time.monotonic()
             opened.start_call()
             assert opened.answer() == "OK"
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - started
     return place.path(OUTPUT).read_bytes(), seconds
 
 

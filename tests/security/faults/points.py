@@ -105,10 +105,10 @@ def _statements(
                 yield from _statements(statement, inner, failing=lost)
 
 
-def _methods(made: ast.ClassDef) -> Iterator[tuple[ast.stmt, tuple[str, ...], bool]]:
-    for one in made.body:
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _statements(one, (made.name, one.name), failing=False)
+def _methods(definition: ast.ClassDef) -> Iterator[tuple[ast.stmt, tuple[str, ...], bool]]:
+    for method in definition.body:
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _statements(method, (definition.name, method.name), failing=False)
 
 
 def _bodies(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
@@ -165,7 +165,9 @@ def _own(statement: ast.stmt) -> Iterator[ast.AST]:
         node = waiting.pop()
         yield node
         waiting += [
-            one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.stmt | ast.ExceptHandler)
+            child
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, ast.stmt | ast.ExceptHandler)
         ]
 
 

@@ -55,20 +55,20 @@ def test_a_yes_of_another_time_lets_nothing_run(place, servers, clock, row, jump
 @pytest.mark.engine
 @pytest.mark.claim("faults.attestation-of-another-time-is-not-believed")
 def test_an_attestation_of_the_future_is_not_believed(place: Place, servers: Nursery):
-    kept = place.state / "attestation-gdal.json"
-    attested = json.loads(kept.read_text())
+    path = place.state / "attestation-gdal.json"
+    attested = json.loads(path.read_text())
     forged = json.dumps({**attested, "time": attested["time"] + 2 * _DAY})
-    kept.write_text(forged)
+    path.write_text(forged)
     serves_again(servers, place, writes("after.tif"))
-    assert kept.read_text() != forged
+    assert path.read_text() != forged
 
 
 @pytest.mark.claim("approval.no-yes-outlives-its-time")
 def test_a_grant_of_the_future_lets_nothing_through(tmp_path: Path):
     clock = Clock()
-    given = Grant("alice", "convert", "/data", "bob", "terminal")
+    grant = Grant("alice", "convert", "/data", "bob", "terminal")
     with contextlib.closing(Approvals(tmp_path / "registry.sqlite", clock)) as approvals:
-        approvals.grant(given, 3600)
+        approvals.grant(grant, 3600)
         assert approvals.granted("alice", "convert", "/data")
         clock.now -= _DAY
         assert approvals.granted("alice", "convert", "/data") is None

@@ -134,6 +134,6 @@ def test_state_folder_filling_up_leaves_an_undoable_call(disks, servers):
         error = tells("state-full-after", call.go_on)["error"]
     new = disks.path("recorded-late.tif").read_bytes()
     assert new != OLD
-    code, said = servers.run("undo", error["call_id"], *disks.command()[4:])
-    assert code == 0, said
+    code, output = servers.run("undo", error["call_id"], *disks.command()[4:])
+    assert code == 0, output
     assert disks.path("recorded-late.tif").read_bytes() == OLD

@@ -85,8 +85,8 @@ def test_engine_that_disappears_before_and_during_calls(engine, place, servers, 
         if how != "restarted":
             tells("engine-gone-before", lambda: idle.call(before))
         results = {turn: tells(f"engine-{how}-{turn}", call.go_on) for turn, call in calls.items()}
-        made = {turn for turn in TURNS if f"{turn}.tif" in seen(place)}
-        assert made == {turn for turn, result in results.items() if "error" not in result}
+        written = {turn for turn in TURNS if f"{turn}.tif" in seen(place)}
+        assert written == {turn for turn, result in results.items() if "error" not in result}
         if not engine.answers():
             engine.start()
         assert outcome_of(idle.call(before)) == "OK"

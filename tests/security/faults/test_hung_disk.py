@@ -39,8 +39,8 @@ def disk(grounds: Path, tmp_path: Path) -> Iterator[tuple[Path, HungDisk]]:
     write_samples(tmp_path)
     names = [f"dem{number}.tif" for number in range(CALLS)]
     content = (tmp_path / "dem.tif").read_bytes()
-    with hung_disk(grounds / "mounted", dict.fromkeys(names, content), of_a_server) as made:
-        yield grounds / "mounted", made
+    with hung_disk(grounds / "mounted", dict.fromkeys(names, content), of_a_server) as hung:
+        yield grounds / "mounted", hung
 
 
 @pytest.mark.claim("resources.deadline", "resources.drafts-hold-nobody")
@@ -53,11 +53,15 @@ def test_hanging_digest_delays_neither_its_call_nor_others(place: Place, disk, g
             for n in range(CALLS)
         ]
         assert not talk.call("list_workspace").is_error  # the server answers meanwhile
-        results = [one.result(SECONDS) for one in calls]
-        assert [one.is_error for one in results] == [False] * CALLS
+        results = [call.result(SECONDS) for call in calls]
+        assert [result.is_error for result in results] == [False] * CALLS
         assert hung.waiting >= CALLS
-        ended = [one for one in place.audited if one["type"] == "call.finished" and one["tool"] == "convert"]
-        assert [one["materials"][0]["sha256"] for one in ended] == [
+        ended = [
+            event
+            for event in place.audited
+            if event["type"] == "call.finished" and event["tool"] == "convert"
+        ]
+        assert [event["materials"][0]["sha256"] for event in ended] == [
             None
         ] * CALLS  # the digest is unknown, and recorded as unknown
-        assert all(one["materials"][0]["reason"] for one in ended)
+        assert all(event["materials"][0]["reason"] for event in ended)

@@ -28,7 +28,7 @@ from tests.security.faults.zygote import REACHED
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.server-killed-at-any-step")]
 
-POINTS = {one.name: one for one in points()}
+POINTS = {point.name: point for point in points()}
 ALL = os.environ.get("FAULTS") == "all"
 BY_NAME = {scene.name: scene for scene in SCENES}
 
@@ -64,7 +64,7 @@ class Stage:
 
     def new_in(self, scene: Scene) -> list[str]:
         """The points that no scene before this one gets to."""
-        earlier = (self.rehearsal(one).passed for one in SCENES[: SCENES.index(scene)])
+        earlier = (self.rehearsal(previous).passed for previous in SCENES[: SCENES.index(scene)])
         return sorted(self.rehearsal(scene).passed.difference(*earlier))
 
 
@@ -105,17 +105,17 @@ def survived(stage: Stage, scene: Scene, point: str) -> bool:
     before, known = seen(stage.place), _calls(stage)
     if not _killed(stage, scene, point):
         return False
-    found = plain(seen(stage.place))
-    for name in before.keys() | found.keys():  # even before a server recovers anything
-        assert found.get(name) in (before.get(name), after.get(name)), name
+    files = plain(seen(stage.place))
+    for name in before.keys() | files.keys():  # even before a server recovers anything
+        assert files.get(name) in (before.get(name), after.get(name)), name
     dead = stage.place.owners
     with stage.nursery.serving(stage.place, "--approval", scene.approval) as pipes:
-        found = seen(stage.place)
-        assert plain(found) in (before, after)
+        files = seen(stage.place)
+        assert plain(files) in (before, after)
         dying = _told_of(stage, known) if scene.has_end else set()
         for call in dying:
-            _listed(stage, call, {name: data for name, data in found.items() if before.get(name) != data})
-        if found != before:
+            _listed(stage, call, {name: data for name, data in files.items() if before.get(name) != data})
+        if files != before:
             [call] = dying
             _taken_back(stage, call, before)
         assert outcome_of(scene.call(pipes)) == scene.outcome
@@ -149,22 +149,28 @@ def _calls(stage: Stage) -> set[str]:
 def _told_of(stage: Stage, known: set[str]) -> set[str]:
     """Checks the calls that died: each that began has an end in the log, and none is in progress in the registry."""
     events = [event for event in stage.place.audited if event.get("call") not in {*known, None}]
-    begun = {event["call"] for event in events if event["type"] == "call.started"}
-    assert begun <= {event["call"] for event in events if event["type"] == "call.finished"}
+    started = {event["call"] for event in events if event["type"] == "call.started"}
+    assert started <= {event["call"] for event in events if event["type"] == "call.finished"}
     with contextlib.closing(Registry(stage.place.state / "registry.sqlite")) as registry:
-        assert all(one.finished is not None for one in registry.search().items)
-    return begun
+        assert all(call.finished is not None for call in registry.search().items)
+    return started
 
 
 def _listed(stage: Stage, call: str, new: Mapping[str, bytes]) -> None:
-    """Checks that the outputs of the call are listed as they are, and nothing else of it."""
+    """Checks that exactly the outputs of the call are listed, with their current contents."""
     with contextlib.closing(Registry(stage.place.state / "registry.sqlite")) as registry:
-        listed = {one.uri: one.sha256 for one in registry.artifacts_of(call) if one.state == "listed"}
-    made = {stage.place.path(name).as_uri(): hashlib.sha256(data).hexdigest() for name, data in new.items()}
-    assert listed == made
+        listed = {
+            artifact.uri: artifact.sha256
+            for artifact in registry.artifacts_of(call)
+            if artifact.state == "listed"
+        }
+    expected = {
+        stage.place.path(name).as_uri(): hashlib.sha256(data).hexdigest() for name, data in new.items()
+    }
+    assert listed == expected
 
 
 def _taken_back(stage: Stage, call: str, before: Mapping[str, bytes]) -> None:
-    code, said = stage.nursery.run("undo", call, *stage.place.command()[4:])
-    assert code == 0, said
+    code, output = stage.nursery.run("undo", call, *stage.place.command()[4:])
+    assert code == 0, output
     assert seen(stage.place) == before

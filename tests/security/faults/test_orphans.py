@@ -70,9 +70,9 @@ def hosts(client: docker.DockerClient, image: Image) -> Iterator[dict[str, Host]
             """Kills the running runtime and the container's first process: without a daemon, the runtime is the
             engine.
             """
-            for one in host.containers(owners):
-                _kill_runtimes(one)
-                if process := host.engine.container(one).process():
+            for container in host.containers(owners):
+                _kill_runtimes(container)
+                if process := host.engine.container(container).process():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process, signal.SIGKILL)
 
@@ -106,4 +106,4 @@ def test_kill_during_a_call_leaves_nothing_after_restart(
     hosts: dict[str, Host], place: Place, tmp_path: Path, name: str, victim: str
 ) -> None:
     TABLE[name, victim] = kill_calls(place, hosts[name], victim, KILLS[name], tmp_path / "log")
-    print(*(row(*one, tally) for one, tally in TABLE.items()), sep="\n")
+    print(*(row(*key, tally) for key, tally in TABLE.items()), sep="\n")

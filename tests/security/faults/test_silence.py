@@ -43,11 +43,11 @@ class Behind:
 def proxied(path: Path) -> Iterator[EngineProxy]:
     endpoint, client = discover(docker_address())
     client.close()
-    made = EngineProxy(path, str(endpoint.socket or DOCKER_SOCKET))
+    proxy = EngineProxy(path, str(endpoint.socket or DOCKER_SOCKET))
     try:
-        yield made
+        yield proxy
     finally:
-        made.close()
+        proxy.close()
 
 
 @pytest.mark.nightly
@@ -60,14 +60,14 @@ def test_a_silent_engine_is_reported_within_its_deadline(place, servers, contain
             pipes = stack.enter_context(servers.serving(place, *options, patience=PATIENCE))
             behind[kind] = Behind(proxy, pipes, writes(f"{number}.tif"))
         assert _all_at_once(behind, Scene("", "info", {"path": "in.tif"})) == ["OK"] * len(behind)
-        for kind, one in behind.items():
-            one.proxy.meet("silence", REQUESTS[kind][0])
-        begun = {kind: one.scene.begin(one.pipes) for kind, one in behind.items()}
-        for kind, one in behind.items():
-            result = tells(REQUESTS[kind][1], partial(one.scene.finish, one.pipes, begun[kind]))
-            assert one.proxy.met.is_set(), kind
-            assert (one.scene.name in seen(place)) is ("error" not in result)
-            one.proxy.restore()
+        for kind, server in behind.items():
+            server.proxy.meet("silence", REQUESTS[kind][0])
+        identifiers = {kind: server.scene.begin(server.pipes) for kind, server in behind.items()}
+        for kind, server in behind.items():
+            result = tells(REQUESTS[kind][1], partial(server.scene.finish, server.pipes, identifiers[kind]))
+            assert server.proxy.met.is_set(), kind
+            assert (server.scene.name in seen(place)) is ("error" not in result)
+            server.proxy.restore()
         assert _all_at_once(behind) == ["OK"] * len(behind)
         owners = place.owners
     serves_again(servers, place, writes("last.tif"))
@@ -75,9 +75,9 @@ def test_a_silent_engine_is_reported_within_its_deadline(place, servers, contain
 
 
 def _all_at_once(behind: dict[str, Behind], scene: Scene | None = None) -> list[str]:
-    """The outcomes of one call of each server."""
-    begun = [(one, (scene or one.scene).begin(one.pipes)) for one in behind.values()]
-    return [outcome_of(one.scene.finish(one.pipes, identifier)) for one, identifier in begun]
+    """The outcome of one call on each server."""
+    started = [(server, (scene or server.scene).begin(server.pipes)) for server in behind.values()]
+    return [outcome_of(server.scene.finish(server.pipes, identifier)) for server, identifier in started]
 
 
 def test_documented_seconds_cover_the_patience_of_a_server():

@@ -47,10 +47,12 @@ def pipes(place: Place, servers: Nursery) -> Iterator[Pipes]:
 
 @contextlib.contextmanager
 def locked(place: Place) -> Iterator[None]:
-    with contextlib.closing(sqlite3.connect(place.state / "registry.sqlite", isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+    with contextlib.closing(
+        sqlite3.connect(place.state / "registry.sqlite", isolation_level=None)
+    ) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
         yield
-        other.execute("ROLLBACK")
+        connection.execute("ROLLBACK")
 
 
 @pytest.mark.nightly
@@ -71,8 +73,8 @@ def edited(log: bytes) -> bytes:
 
 
 def reordered(log: bytes) -> bytes:
-    *first, one, other = log.splitlines(keepends=True)
-    return b"".join((*first, other, one))
+    *first, last_but_one, last = log.splitlines(keepends=True)
+    return b"".join((*first, last, last_but_one))
 
 
 SPOILT = (truncated, edited, reordered)
@@ -140,6 +142,6 @@ def test_a_registry_that_is_damaged_and_moved_aside(place: Place, servers: Nurse
 
 def test_read_only_state_folder_prevents_the_start(place: Place, servers: Nursery):
     with read_only(place.state):
-        code, said = servers.run(*place.command()[3:])
-    assert (code, said) == (1, "")
+        code, output = servers.run(*place.command()[3:])
+    assert (code, output) == (1, "")
     serves_again(servers, place, _SCENE)

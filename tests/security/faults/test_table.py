@@ -21,7 +21,7 @@ def test_every_row_names_a_possible_error_code():
 @pytest.mark.claim("supply.promises-tested")
 def test_every_row_is_tried():
     named = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', _SOURCES))
-    made = {f"engine-{how}-{turn}" for how in HOW for turn in TURNS} | {
+    composed = {f"engine-{how}-{turn}" for how in HOW for turn in TURNS} | {
         f"audit-{spoil.__name__}" for spoil in SPOILT
     }
-    assert ROWS.keys() - named - made == set()
+    assert ROWS.keys() - named - composed == set()

@@ -63,10 +63,10 @@ OWN: Final = {
 
 def lay_beside(ws: Path, oracle: Oracle) -> None:
     """Creates these datasets in a workspace."""
-    made = oracle.folder("beside")
-    oracle.python(PROGRAM, str(made))
-    for path in sorted(made.rglob("*")):
-        target = ws / path.relative_to(made)
+    folder = oracle.folder("beside")
+    oracle.python(PROGRAM, str(folder))
+    for path in sorted(folder.rglob("*")):
+        target = ws / path.relative_to(folder)
         target.mkdir() if path.is_dir() else target.write_bytes(path.read_bytes())
     for twin in ("twin-a.tif", "twin-b.tif"):
         (ws / twin).write_bytes((ws / "west.tif").read_bytes())

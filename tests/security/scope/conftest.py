@@ -68,11 +68,11 @@ class Inside:
 
 @pytest.fixture(scope="session")
 def place(grounds: Path, oracle: Oracle) -> Place:
-    made = Place.made(grounds / "scope")
-    make_data(oracle, made.workspace)
-    lay(made.workspace, oracle)
-    lay_beside(made.workspace, oracle)
-    return made
+    scope_place = Place.made(grounds / "scope")
+    make_data(oracle, scope_place.workspace)
+    lay(scope_place.workspace, oracle)
+    lay_beside(scope_place.workspace, oracle)
+    return scope_place
 
 
 @pytest.fixture(scope="session")

@@ -62,10 +62,10 @@ def test_approval_does_not_cover_files_visible_later(inside: Inside):
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_replayed_call_is_compared_by_its_named_files(inside, capsys):
     """A GeoPackage contains the time of its creation, so both files are opened in a container to be compared."""
-    made = convert(inside.app, "zones.shp", "again.gpkg", NullApprover())
-    assert made.error is None, made.error
+    reply = convert(inside.app, "zones.shp", "again.gpkg", NullApprover())
+    assert reply.error is None, reply.error
     capsys.readouterr()
-    assert replay_call(inside.app, made.result["receipt"]["call_id"], as_json=True) == 0
+    assert replay_call(inside.app, reply.result["receipt"]["call_id"], as_json=True) == 0
     printed = capsys.readouterr().out
-    told = json.loads(printed[printed.index("{\n") :])  # log lines come before it
-    assert [row["verdict"] for row in told["outputs"]] == ["same_content"]
+    report = json.loads(printed[printed.index("{\n") :])  # log lines come before it
+    assert [row["verdict"] for row in report["outputs"]] == ["same_content"]

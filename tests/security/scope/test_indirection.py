@@ -50,8 +50,8 @@ def shown(talk: Talk) -> dict[str, bytes]:
 
 def _all_of(call: "Future[t.CallToolResult]") -> bytes:
     answer = call.result(timeout=300)
-    found: dict[str, Any] = answer.structured_content
-    files = [Path(row["path"]) for row in found.get("outputs", [])]
+    content: dict[str, Any] = answer.structured_content
+    files = [Path(row["path"]) for row in content.get("outputs", [])]
     published = [path.read_bytes() for path in files]
     for path in files:
         path.unlink()
@@ -65,9 +65,9 @@ def narrow(twins: Twins) -> dict[str, bytes]:
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
 def test_no_reference_reaches_an_unnamed_file(inside: Inside):
-    found = read_by(inside, whole=False)
-    assert set(found) == set(TRAPS)
-    assert [name for name, text in found.items() if BAIT.decode() in text] == []
+    texts = read_by(inside, whole=False)
+    assert set(texts) == set(TRAPS)
+    assert [name for name, text in texts.items() if BAIT.decode() in text] == []
 
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")

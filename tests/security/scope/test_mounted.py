@@ -55,8 +55,8 @@ class Meddler:
 
 
 def read(app: App, path: str) -> Reply:
-    asked = {"algorithm": "vector info", "arguments": {"input": path, "features": True}}
-    return called(app, "gdal_read", asked)
+    arguments = {"algorithm": "vector info", "arguments": {"input": path, "features": True}}
+    return called(app, "gdal_read", arguments)
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(inside: Inside, grounds: Path) -> Scene:
     outside = grounds / "scope-outside"
-    for one in (outside, inside.workspace / "inner", inside.workspace / "second"):
-        one.mkdir()
-        one.chmod(0o755)
+    for folder in (outside, inside.workspace / "inner", inside.workspace / "second"):
+        folder.mkdir()
+        folder.chmod(0o755)
     (outside / "rows.csv").write_text(f"id,name\n1,{BAIT.decode()}\n")
     return Scene(inside, outside)
 
@@ -114,7 +114,9 @@ def refused(scene: Scene, **acts: Callable[[], None]) -> None:
     assert reply.error.code is Code.PATH_NOT_ALLOWED
     assert BAIT.decode() not in str(reply.result)
     assert scene.inside.app.hosting.ready() is scene.inside.host
-    assert reply.call_id not in {one.labels.get(CALL) for one in scene.inside.host.engine.leftovers()}
+    assert reply.call_id not in {
+        leftover.labels.get(CALL) for leftover in scene.inside.host.engine.leftovers()
+    }
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
@@ -155,8 +157,8 @@ for folder, _, names in os.walk(job["top"]):
         found[path] = [os.access(path, os.W_OK), os.access(folder, os.W_OK)]
 return {"code": 0, "found": found}
 """
-    found = scene.inside.sees(walk, "inner/rows.csv", top=str(scene.inside.workspace))["found"]
-    assert found == {str(one): [False, False] for one in (rows, rows.with_suffix(".csvt"))}
+    access = scene.inside.sees(walk, "inner/rows.csv", top=str(scene.inside.workspace))["found"]
+    assert access == {str(path): [False, False] for path in (rows, rows.with_suffix(".csvt"))}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -165,7 +167,7 @@ def test_containers_start_per_call_and_records_name_contents(scene: Scene, rows:
     receipt = scene.inside.app.registry.call(reply.call_id).receipt
     assert receipt["pool"] == "cold"
     assert f"{rows}:ro" in receipt["mounts"]
-    assert str(scene.inside.workspace) not in {one.rpartition(":")[0] for one in receipt["mounts"]}
+    assert str(scene.inside.workspace) not in {mount.rpartition(":")[0] for mount in receipt["mounts"]}
     figures = scene.inside.host.pool.figures()
     assert (figures.waiting, figures.starting, figures.started) == (0, 0, 0)
     started = (scene.inside.app.settings.state_dir / "audit.jsonl").read_text()

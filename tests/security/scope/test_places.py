@@ -22,9 +22,9 @@ from sandbox.workspace import Workspace, Workspaces
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = tmp_path / "ws"
-    made.mkdir()
-    return made
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
 
 
 def lay(root: Path, names: Iterable[str]) -> None:
@@ -37,10 +37,10 @@ def lay(root: Path, names: Iterable[str]) -> None:
 def seen(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
     """The places that a call with these names sees, relative to the workspace."""
     spaces = Workspaces((Workspace.at(root, writable=True),))
-    inputs, others = (tuple(spaces.input(str(root / one)) for one in some) for some in (names, looked_at))
-    found = places(Draft(Command("gdal", ()), inputs, looked_at=others))
-    assert all(one.identity is not None for one in found)  # so that the container can be asked for each
-    return {str(one.relative) for one in found}
+    inputs, others = (tuple(spaces.input(str(root / name)) for name in some) for some in (names, looked_at))
+    visible = places(Draft(Command("gdal", ()), inputs, looked_at=others))
+    assert all(place.identity is not None for place in visible)  # so that the container can be asked for each
+    return {str(place.relative) for place in visible}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -113,7 +113,7 @@ def test_name_without_the_dataset_stem_is_not_visible(tmp_path_factory, name):
     lay(root, {"x.tif", name})
     extra = seen(root, "x.tif") - {"x.tif"}
     assert extra <= {name}
-    assert all(one.startswith("x") for one in extra)
+    assert all(path.startswith("x") for path in extra)
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -173,22 +173,26 @@ def test_only_the_very_file_is_taken_for_it(root: Path, subtests: pytest.Subtest
     ):  # fmt: skip
         with subtests.test(change=change):
             lay(root, ["x.tif", "any"])
-            made = template(root)
-            row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
-            refuse_replaced(made, {"mounts": [row, {"target": "/any", "identity": None}]}, same_kernel=True)
+            sandbox_template = template(root)
+            row = {"target": str(root / "x.tif"), "identity": list(sandbox_template.mounts[0].identity or ())}
+            refuse_replaced(
+                sandbox_template, {"mounts": [row, {"target": "/any", "identity": None}]}, same_kernel=True
+            )
             with pytest.raises(PathReplaced):
-                refuse_replaced(made, {"mounts": [{**row, **change}] if change else []}, same_kernel=True)
+                refuse_replaced(
+                    sandbox_template, {"mounts": [{**row, **change}] if change else []}, same_kernel=True
+                )
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
 def test_file_is_not_identified_by_foreign_kernel_numbers(root: Path):
     lay(root, ["x.tif", "any"])
-    made = template(root)
-    row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
+    sandbox_template = template(root)
+    row = {"target": str(root / "x.tif"), "identity": list(sandbox_template.mounts[0].identity or ())}
     with pytest.raises(IsolationRefused):
-        refuse_replaced(made, {"mounts": [row]}, same_kernel=False)
+        refuse_replaced(sandbox_template, {"mounts": [row]}, same_kernel=False)
     # a whole workspace is not such a file
-    refuse_replaced(replace(made, mounts=made.mounts[1:]), {}, same_kernel=False)
+    refuse_replaced(replace(sandbox_template, mounts=sandbox_template.mounts[1:]), {}, same_kernel=False)
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
@@ -203,9 +207,9 @@ def test_facts_of_another_shape_are_a_difference(root: Path, subtests: pytest.Su
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
 def test_engine_is_blamed_unless_an_examined_path_vanished(root: Path):
     lay(root, ["x.tif"])
-    made = template(root)  # the other mount is missing, but it was not looked up by itself
-    check_sources(made)
+    sandbox_template = template(root)  # the other mount is missing, but it was not looked up by itself
+    check_sources(sandbox_template)
     (root / "x.tif").rename(root / "y.tif")
     (root / "x.tif").symlink_to(root / "y.tif")
     with pytest.raises(PathReplaced):
-        check_sources(made)
+        check_sources(sandbox_template)

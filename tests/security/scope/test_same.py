@@ -40,9 +40,9 @@ def said(value: Any, name: str) -> Any:
     server.
     """
     if isinstance(value, Mapping):
-        return {key: said(one, name) for key, one in value.items() if key not in _OWN}
+        return {key: said(part, name) for key, part in value.items() if key not in _OWN}
     if isinstance(value, list):
-        return [said(one, name) for one in value]
+        return [said(part, name) for part in value]
     return value.replace(name, "{}") if isinstance(value, str) else value
 
 
@@ -56,26 +56,26 @@ _OWN: Final = frozenset(
 def done(talk: Talk, name: str, calls: Mapping[str, Call]) -> dict[str, Any]:
     """The answer of each call, and the digests of the published files by name; all calls run at once."""
     under_way = {key: talk.start(tool, **_named(arguments, name)) for key, (tool, arguments) in calls.items()}
-    told = {}
+    answers = {}
     for key, call in under_way.items():
         answer = call.result(timeout=300)
         assert not answer.is_error, (key, answer.structured_content)
-        found = answer.structured_content
-        told[key] = {**said(found, name), "published": _digests(found, name)}
-    return told
+        content = answer.structured_content
+        answers[key] = {**said(content, name), "published": _digests(content, name)}
+    return answers
 
 
 def _named(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
-        return {key: _named(one, name) for key, one in value.items()}
+        return {key: _named(part, name) for key, part in value.items()}
     if isinstance(value, list):
-        return [_named(one, name) for one in value]
+        return [_named(part, name) for part in value]
     return value.replace("{}", name) if isinstance(value, str) else value
 
 
-def _digests(told: Mapping[str, Any], name: str) -> dict[str, str]:
-    files = filter(Path.is_file, (Path(row["path"]) for row in told.get("outputs", [])))
-    return {one.name.replace(name, "{}"): hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
+def _digests(content: Mapping[str, Any], name: str) -> dict[str, str]:
+    files = filter(Path.is_file, (Path(row["path"]) for row in content.get("outputs", [])))
+    return {path.name.replace(name, "{}"): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -102,5 +102,5 @@ def test_dataset_finds_its_companion_files(inside: Inside):
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_visible_files_are_announced_before_the_call(twins: Twins):
-    told = twins.narrow.done("validate_call", tool="info", arguments={"path": "over.tif"})
-    assert told["mounts"] == [f"{twins.place.path(name)}:ro" for name in ("over.tif", "over.tif.ovr")]
+    validation = twins.narrow.done("validate_call", tool="info", arguments={"path": "over.tif"})
+    assert validation["mounts"] == [f"{twins.place.path(name)}:ro" for name in ("over.tif", "over.tif.ovr")]

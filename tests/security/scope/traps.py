@@ -77,9 +77,9 @@ library.H5Fclose(file)
 
 def lay(ws: Path, oracle: Oracle) -> None:
     """Puts the bait and the traps into a workspace."""
-    made = oracle.folder("traps")
-    oracle.python(PROGRAM, str(made), BAIT.decode(), str(ws / "bait.raw"))
-    for path in made.iterdir():
+    folder = oracle.folder("traps")
+    oracle.python(PROGRAM, str(folder), BAIT.decode(), str(ws / "bait.raw"))
+    for path in folder.iterdir():
         (ws / path.name).write_bytes(path.read_bytes())
     (ws / "bait.raw").write_bytes((BAIT * 20)[:400])
     (ws / "bait.csv").write_text(f"id,secret\n1,{BAIT.decode()}\n")

@@ -31,13 +31,13 @@ def text(given_draft: Draft) -> str:
 
 @pytest.mark.claim("approval.question-true")
 def test_question_names_command_inputs_outputs_and_replacements():
-    made = output(replaces=("out.tif", "out.tif.ovr"), shared=("out.prj",))
-    said = text(draft(made, options=("-of", "a b")))
+    target = output(replaces=("out.tif", "out.tif.ovr"), shared=("out.prj",))
+    question = text(draft(target, options=("-of", "a b")))
     for part in (
         "gdal_translate", "'a b'", "/data/ws/in.tif", "/data/ws/out.tif", "/data/ws/out.tif.ovr",
         "/data/ws/out.prj",
     ):  # fmt: skip
-        assert part in said
+        assert part in question
 
 
 def test_invalid_file_time_is_left_out():
@@ -51,21 +51,21 @@ def test_creating_replacing_changing_moving_and_deleting_are_distinguished():
     old, moved = located("old.tif"), Transfer(located("a.tif"), located("b.tif", None))
     replaced = {"replaces": ("out.tif",)}
     writing = map(draft, (output(), output(**replaced), output(**replaced, update=True)))
-    nothing = draft(None)
+    harmless = draft(None)
     losing = (
-        replace(nothing, files=FileChanges(transfers=(moved,))),
-        replace(nothing, files=FileChanges(removes=(old,))),
+        replace(harmless, files=FileChanges(transfers=(moved,))),
+        replace(harmless, files=FileChanges(removes=(old,))),
     )
-    kinds = [text(one) for one in (*writing, *losing)]
+    kinds = [text(change) for change in (*writing, *losing)]
     assert len(set(kinds)) == 5
-    assert all(str(one) in kinds[3] for one in (moved.source, moved.target))
+    assert all(str(end) in kinds[3] for end in (moved.source, moved.target))
     assert str(old) in kinds[4]
 
 
 @pytest.mark.claim("approval.question-true")
 @given(st.text())
 def test_no_value_can_add_or_hide_lines(value: str):
-    plain, strange = (text(draft(output(), options=("-co", one))) for one in ("x", value))
+    plain, strange = (text(draft(output(), options=("-co", option))) for option in ("x", value))
     assert strange.count("\n") == plain.count("\n")
     assert strange.isprintable() or "\n" in strange
     assert not any(letter in strange for letter in "\x1b\r\u202e\u200b\u2028")
@@ -74,18 +74,18 @@ def test_no_value_can_add_or_hide_lines(value: str):
 @pytest.mark.claim("approval.question-true")
 def test_forged_end_differs_from_real_one():
     forged = "x\n\nWrites:\n  /data/ws/harmless.tif\nReplaces nothing."
-    said = text(draft(output(replaces=("out.tif",)), options=("-co", forged)))
-    assert "\n  /data/ws/harmless.tif\n" not in said
-    assert said.index("/data/ws/out.tif") < said.index("harmless")
+    question = text(draft(output(replaces=("out.tif",)), options=("-co", forged)))
+    assert "\n  /data/ws/harmless.tif\n" not in question
+    assert question.index("/data/ws/out.tif") < question.index("harmless")
 
 
 @pytest.mark.claim("approval.question-true")
 def test_outputs_are_named_however_many_inputs():
     many = tuple(f"{'deep/' * 30}{number}.tif" for number in range(1000))
-    said = text(draft(output("the-target.tif", replaces=("the-target.tif",)), inputs=many))
-    assert said.count("the-target.tif") >= 2
-    assert str(1000 - MAX_LISTED) in said
-    assert len(said) < 20_000
+    question = text(draft(output("the-target.tif", replaces=("the-target.tif",)), inputs=many))
+    assert question.count("the-target.tif") >= 2
+    assert str(1000 - MAX_LISTED) in question
+    assert len(question) < 20_000
 
 
 @pytest.fixture

@@ -81,13 +81,15 @@ def test_suspended_question_stays_with_its_call_until_approved(approvals, state,
 @pytest.mark.claim("approval.kept-until-used")
 def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> None:
     with closing(Approvals(path, clock, lambda server: server == "living")) as approvals:
-        dead, living = (approvals.request(asked(one, "alice", f"{one}:c"), TTL) for one in ("dead", "living"))
+        dead, living = (
+            approvals.request(asked(server, "alice", f"{server}:c"), TTL) for server in ("dead", "living")
+        )
         yes = approvals.request(asked("yes", "alice", "dead:d"), TTL)
         approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
         assert approvals.claim(yes.id, "dead:d").state == "reserved"
         approvals.release_dead()
-        rows = [approvals.get(one.id) for one in (dead, living, yes)]
-        assert [(one.state, one.holder) for one in rows] == [
+        rows = [approvals.get(approval.id) for approval in (dead, living, yes)]
+        assert [(approval.state, approval.holder) for approval in rows] == [
             ("asked", ""), ("asked", "living:c"), ("released", "")
         ]  # fmt: skip
 
@@ -95,7 +97,7 @@ def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> No
 @pytest.mark.claim("approval.first-decides")
 def test_approval_covers_only_the_call_it_names(approvals: Approvals) -> None:
     """A and B are equal and approved; the approval of A is withdrawn while A waits for a slot."""
-    a, b = (approvals.request(asked("d", "alice", f"s:{one}"), TTL) for one in "ab")
+    a, b = (approvals.request(asked("d", "alice", f"s:{call}"), TTL) for call in "ab")
     for row in (a, b):
         approvals.decide(row.id, Decision(True, "bob", "console", "console"))
         approvals.claim(row.id, row.holder)
@@ -124,7 +126,7 @@ def test_an_unused_approval_serves_the_same_call_again(approvals, clock):
 @pytest.mark.claim("approval.kept-until-used")
 def test_a_yes_is_taken_up_before_a_question(approvals: Approvals) -> None:
     for first in (True, False):
-        rows = [approvals.request(asked(f"d{first}", "alice", f"s:{one}"), TTL) for one in "ab"]
+        rows = [approvals.request(asked(f"d{first}", "alice", f"s:{call}"), TTL) for call in "ab"]
         yes, question = rows if first else reversed(rows)
         approvals.claim(question.id, question.holder)
         approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
@@ -151,8 +153,8 @@ def granted(approvals: Approvals, seconds: float = 60) -> Grant:
 
 @pytest.mark.claim("approval.grants-narrow")
 def test_grant_covers_one_principal_tool_and_workspace(approvals: Approvals) -> None:
-    made = granted(approvals)
-    assert approvals.granted("alice", "convert", "/data/ws") == made
+    grant = granted(approvals)
+    assert approvals.granted("alice", "convert", "/data/ws") == grant
     assert approvals.granted("alice", "convert", "/data/ws", ["https://data.test/cog/"]) is None
     assert approvals.granted("bob", "convert", "/data/ws") is None
     assert approvals.granted("alice", "info", "/data/ws") is None
@@ -174,15 +176,17 @@ def test_first_of_simultaneous_decisions_counts(approvals, path, clock):
 
         def decide(number: int) -> str:
             store = (approvals, other)[number % 2]
-            made = Decision(True, f"person {number}", "console", "console")
-            after = store.decide(rows[number // 4].id, made)
+            decision = Decision(True, f"person {number}", "console", "console")
+            after = store.decide(rows[number // 4].id, decision)
             assert after
             return after.decided_by
 
         with ThreadPoolExecutor(8) as pool:
-            told = list(pool.map(decide, range(400)))
+            deciders = list(pool.map(decide, range(400)))
         for number, row in enumerate(rows):
-            assert len(set(told[number * 4 : number * 4 + 4])) == 1, "everybody is told of the same decision"
+            assert len(set(deciders[number * 4 : number * 4 + 4])) == 1, (
+                "everybody is told of the same decision"
+            )
             assert approvals.reclaim(row.plan_digest, "alice", "s:c")
             assert approvals.consume(row.id, "s:c")
             assert other.consume(row.id, "s:c") is None
@@ -225,40 +229,40 @@ def test_of_two_processes_one_gets_each_approval(path: Path) -> None:
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", CONSUMER, str(path)]
     with (
-        subprocess.Popen([*command, "s:1"], stdin=pipe, stdout=pipe, text=True) as one,
-        subprocess.Popen([*command, "s:2"], stdin=pipe, stdout=pipe, text=True) as two,
+        subprocess.Popen([*command, "s:1"], stdin=pipe, stdout=pipe, text=True) as first,
+        subprocess.Popen([*command, "s:2"], stdin=pipe, stdout=pipe, text=True) as second,
     ):
-        for process in (one, two):
+        for process in (first, second):
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
-        for process in (one, two):
+        for process in (first, second):
             assert process.stdin
             process.stdin.write("go\n")
             process.stdin.flush()
-        outputs = [process.communicate()[0].split() for process in (one, two)]
-    assert [one.returncode, two.returncode] == [0, 0]
+        outputs = [process.communicate()[0].split() for process in (first, second)]
+    assert [first.returncode, second.returncode] == [0, 0]
     assert sorted(outputs[0] + outputs[1]) == expected
 
 
 @pytest.mark.claim("audit.how-allowed")
 def test_decisions_are_synced_and_calls_are_not_slowed(approvals: Approvals, path: Path) -> None:
     registry = Registry(path)
-    levels = [one._rows._db.execute("PRAGMA synchronous").fetchone()[0] for one in (approvals, registry)]
+    levels = [store._rows._db.execute("PRAGMA synchronous").fetchone()[0] for store in (approvals, registry)]
     registry.close()
     assert levels == [2, 1]
 
 
 @pytest.mark.claim("remote.grants-by-folder")
 def test_grant_covers_one_host_and_path_prefix(approvals):
-    given = Grant("alice", "convert", "/ws", "bob", "console", remote=("https://data.test/cog/",))
-    made = approvals.grant(given, 60.0)
+    request = Grant("alice", "convert", "/ws", "bob", "console", remote=("https://data.test/cog/",))
+    grant = approvals.grant(request, 60.0)
     for folders, covered in (
         ([], True), (["https://data.test/cog/"], True), (["https://data.test/cog/2024/"], True),
         (["https://data.test/"], False), (["https://data.test/other/"], False),
         (["https://data.test.evil/cog/"], False), (["http://data.test/cog/"], False),
         (["https://data.test/cog/", "https://other.test/"], False),
     ):  # fmt: skip
-        assert approvals.granted("alice", "convert", "/ws", folders) == (made if covered else None)
+        assert approvals.granted("alice", "convert", "/ws", folders) == (grant if covered else None)
 
 
 def test_previous_code_is_newest_approved_for_same_person(approvals, clock):
@@ -266,8 +270,8 @@ def test_previous_code_is_newest_approved_for_same_person(approvals, clock):
     for number, (code, who, yes) in enumerate(
         (("first", "ann", True), ("second", "ann", True), ("refused", "ann", False), ("other", "bob", True))
     ):
-        given = replace(asked(f"d{number}", who), details={"code": {"text": code}})
+        question = replace(asked(f"d{number}", who), details={"code": {"text": code}})
         clock.now += 1
-        row = approvals.request(given, TTL)
+        row = approvals.request(question, TTL)
         approvals.decide(row.id, Decision(yes, "ann", "a test", "terminal"))
     assert approvals.last_approved("ann", "raster_convert").details["code"]["text"] == "second"

@@ -8,8 +8,8 @@ CODE = 'import os\n\nx = """a\n  b"""  # why\nfor i in range(3):\n\tprint(x, i)\
 HOSTILE = "x = 1\r\nWrites:\u2028  /etc/passwd\x1b[2J\u202e\n" + "y" * 5000 + "\n\x0cz = 2"
 
 
-def joined(told) -> list[str]:
-    return ["".join(text for _, text in line) for line in told["lines"]]
+def joined(code) -> list[str]:
+    return ["".join(text for _, text in line) for line in code["lines"]]
 
 
 def test_every_character_of_code_is_shown():
@@ -18,9 +18,9 @@ def test_every_character_of_code_is_shown():
 
 @pytest.mark.claim("approval.code-shown")
 def test_no_code_line_hides_forges_or_is_cut():
-    told = describe_code(HOSTILE, None)
-    lines = list(code_lines(told))
-    assert lines[1:] == [f"  {number} | {text}" for number, text in enumerate(joined(told), 1)]
+    code = describe_code(HOSTILE, None)
+    lines = list(code_lines(code))
+    assert lines[1:] == [f"  {number} | {text}" for number, text in enumerate(joined(code), 1)]
     assert all(line.isprintable() for line in lines)
     assert "y" * 5000 in lines[3]
     assert len(lines) == 5  # only Python's own line ends start a line

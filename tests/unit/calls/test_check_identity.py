@@ -9,7 +9,7 @@ from gdal_mcp.calls.results import _checks
 
 
 def told(findings: list[dict[str, Any]], output: list[dict[str, Any]], library: list[dict[str, Any]]) -> Any:
-    rows = [{"checks": [dict(one) for one in output]}]
+    rows = [{"checks": [dict(check) for check in output]}]
     done: Any = SimpleNamespace(checks=library)
     return _checks(rows, findings, done), rows[0]["checks"]
 
@@ -33,7 +33,7 @@ def check(**place: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_said_of_another_place_stays(first: Any, second: Any, repeated: bool):
-    kept = [] if repeated else [second]
-    assert told([first], [second], []) == ([first], kept)
-    assert told([first], [], [second]) == ([first, *kept], [])
-    assert told([], [first], [second]) == (kept, [first])
+    remaining = [] if repeated else [second]
+    assert told([first], [second], []) == ([first], remaining)
+    assert told([first], [], [second]) == ([first, *remaining], [])
+    assert told([], [first], [second]) == (remaining, [first])

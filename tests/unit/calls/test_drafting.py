@@ -71,8 +71,8 @@ class _Offering(EntitlementResolver):
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     root = tmp_path_factory.mktemp("drafting")
     (root / "ws").mkdir()
-    with running(load_settings(workspaces=[str(root / "ws")], state_dir=str(root / "state"))) as made:
-        yield made
+    with running(load_settings(workspaces=[str(root / "ws")], state_dir=str(root / "state"))) as application:
+        yield application
 
 
 def turns(at_once: int, per_principal: int, seconds: float) -> BoundedThreads:
@@ -98,7 +98,7 @@ async def call(pipeline: Pipeline, who: Principal, tool: str = "hang") -> Reply:
 
 
 async def hung(hang: Hanging, count: int) -> None:
-    """Returns when so many drafts are in progress."""
+    """Returns when this many drafts are in progress."""
     await anyio.to_thread.run_sync(until, lambda: hang.now == count)
 
 

@@ -20,13 +20,13 @@ def _row(text: str) -> dict[str, Any]:
 def test_every_text_makes_a_readable_file(text: str):
     for hostile in (text, _HOSTILE + text):
         error = {"code": "GDAL_ERROR", "message": hostile, "suggestion": hostile}
-        for steps, whole in (
+        for steps, failure in (
             ([_row(hostile)], None),
             ([{"id": "slope", "error": error}], None),
             ([], error),
             ([{"id": "slope"}], {**error, "check": {"step": "slope"}}),
         ):
-            written = junit("terrain", steps, whole)
+            written = junit("terrain", steps, failure)
             assert written.startswith(START)
             suite = ET.fromstring(written.encode())
             assert [case.get("name") for case in suite.iter("testcase")] == ["slope" if steps else "workflow"]
@@ -35,6 +35,6 @@ def test_every_text_makes_a_readable_file(text: str):
 def test_message_is_complete_except_for_invalid_xml_characters():
     error = {"code": "GDAL_ERROR", "message": 'Zürich <"1">\n\x1b[0m', "suggestion": ""}
     suite = ET.fromstring(junit("terrain", [], error).encode())
-    found = suite.find("testcase/error")
-    assert found is not None
-    assert found.get("message") == 'Zürich <"1">\n\ufffd[0m'
+    element = suite.find("testcase/error")
+    assert element is not None
+    assert element.get("message") == 'Zürich <"1">\n\ufffd[0m'

@@ -52,10 +52,10 @@ def store(tmp_path: Path, clock: Clock) -> ResultStore:
 
 
 def whole_of(store: ResultStore, call_id: str = ID) -> Any:
-    found = store.read(call_id, 0, 1 << 30)
-    assert found
-    assert len(found[0]) == found[1]
-    return json.loads(found[0])
+    stored = store.read(call_id, 0, 1 << 30)
+    assert stored
+    assert len(stored[0]) == stored[1]
+    return json.loads(stored[0])
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +71,12 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 )
 def test_any_result_fits_and_the_whole_is_whole(kept, given_result, times, limit):
     result = swollen(given_result, times)
-    cut = fit(result, ID, limit, kept)
-    assert size(cut) <= limit
-    assert (cut == result) is (size(result) <= limit)
-    if cut != result:
+    shortened = fit(result, ID, limit, kept)
+    assert size(shortened) <= limit
+    assert (shortened == result) is (size(result) <= limit)
+    if shortened != result:
         assert whole_of(kept) == result
-    assert fit(result, ID, limit, kept) == cut
+    assert fit(result, ID, limit, kept) == shortened
 
 
 @given(texts=json_values, times=st.integers(2, 6))
@@ -85,52 +85,56 @@ def test_long_texts_do_not_displace_facts_and_receipt(kept, texts, times):
         "size": [10, 20], "bands": [{"type": "Byte"}] * 3, "untrusted": [swollen(texts, times)] * 50,
         "receipt": RECEIPT,
     }  # fmt: skip
-    cut = fit(result, ID, LIMIT, kept)
-    assert {key: cut[key] for key in ("size", "bands", "receipt")} == {
+    shortened = fit(result, ID, LIMIT, kept)
+    assert {key: shortened[key] for key in ("size", "bands", "receipt")} == {
         key: result[key] for key in ("size", "bands", "receipt")
     }
-    assert size(cut) <= LIMIT
+    assert size(shortened) <= LIMIT
 
 
 def test_long_list_says_how_much_is_left(kept: ResultStore):
-    cut = fit({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, ID, LIMIT, kept)
-    *rows, mark = cut["untrusted"]["rows"]
+    shortened = fit({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, ID, LIMIT, kept)
+    *rows, mark = shortened["untrusted"]["rows"]
     assert rows == list(range(len(rows)))
     assert mark == {"truncated": {"kept": len(rows), "of": 10_000}}
-    assert size(cut) > LIMIT // 4, "most of what may be sent is used"
+    assert size(shortened) > LIMIT // 4, "most of what may be sent is used"
 
 
 def test_error_texts_are_cut_but_not_its_code(kept: ResultStore):
     error = {"code": "GDAL_ERROR", "message": "m" * 500, "untrusted": {"gdal": ["x" * 500] * 100}}
-    cut = fit({"error": error}, ID, LIMIT, kept)
-    assert (cut["error"]["code"], cut["error"]["message"]) == ("GDAL_ERROR", error["message"])
-    assert FULL_RESULT in cut
+    shortened = fit({"error": error}, ID, LIMIT, kept)
+    assert (shortened["error"]["code"], shortened["error"]["message"]) == ("GDAL_ERROR", error["message"])
+    assert FULL_RESULT in shortened
 
 
 @pytest.mark.claim("resources.results-bounded")
 def test_facts_are_cut_before_the_receipt(kept: ResultStore):
     receipt = {**RECEIPT, "argv": [f"--band={number}" for number in range(300)]}
     result = {"layers": [{"features": number} for number in range(5000)], "receipt": receipt}
-    cut = fit(result, ID, 2 * LIMIT, kept)
-    assert cut["receipt"] == receipt
-    assert cut["layers"][-1]["truncated"]["of"] == 5000
-    assert isinstance(cut["layers"], list)
+    shortened = fit(result, ID, 2 * LIMIT, kept)
+    assert shortened["receipt"] == receipt
+    assert shortened["layers"][-1]["truncated"]["of"] == 5000
+    assert isinstance(shortened["layers"], list)
 
 
 def test_a_cut_result_says_where_the_whole_is(store: ResultStore):
     result = {"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}
-    told = fit(result, ID, LIMIT, store)
-    assert size(told) <= LIMIT
-    assert told[FULL_RESULT] == {"bytes": size(result), "limit": LIMIT, "uri": f"gdal://calls/{ID}/result"}
+    shortened = fit(result, ID, LIMIT, store)
+    assert size(shortened) <= LIMIT
+    assert shortened[FULL_RESULT] == {
+        "bytes": size(result),
+        "limit": LIMIT,
+        "uri": f"gdal://calls/{ID}/result",
+    }
     assert whole_of(store) == result
 
 
 def test_unstorable_full_result_is_cut_and_says_so(store: ResultStore):
     store.folder.parent.mkdir(parents=True)
     store.folder.touch()  # a file in place of the folder
-    told = fit({"untrusted": "x" * 10_000}, ID, LIMIT, store)
-    assert told[FULL_RESULT]["uri"] is None
-    assert size(told) <= LIMIT
+    shortened = fit({"untrusted": "x" * 10_000}, ID, LIMIT, store)
+    assert shortened[FULL_RESULT]["uri"] is None
+    assert size(shortened) <= LIMIT
 
 
 @pytest.mark.claim("content.lockdown")
@@ -172,7 +176,7 @@ def test_only_ids_of_calls_are_kept_or_read(store: ResultStore, tmp_path: Path):
 def test_what_is_no_file_is_not_read(store: ResultStore, tmp_path: Path):
     store.folder.mkdir(parents=True)
     (tmp_path / "secret").write_text("secret")
-    for number, make in enumerate((os.mkfifo, Path.mkdir, lambda one: one.symlink_to(tmp_path / "secret"))):
+    for number, make in enumerate((os.mkfifo, Path.mkdir, lambda path: path.symlink_to(tmp_path / "secret"))):
         make(store._path(f"{number:016x}", ""))
         assert store.read(f"{number:016x}", 0, 10) is None
 
@@ -185,8 +189,8 @@ def test_oldest_results_go_first_except_for_oversized_one(tmp_path: Path, clock:
             assert store.keep(f"{number:016x}", "x" * 40)
         if name == "bytes":
             assert not store.keep("f" * 16, "x" * 101)
-        kept = sorted(path.name[:16] for path in store.folder.iterdir())
-        assert kept == [f"{number:016x}" for number in range(5 - left, 5)]
+        remaining = sorted(path.name[:16] for path in store.folder.iterdir())
+        assert remaining == [f"{number:016x}" for number in range(5 - left, 5)]
 
 
 def test_the_old_are_not_read_and_then_forgotten(store: ResultStore, clock: Clock):
@@ -202,17 +206,17 @@ def test_full_result_is_readable_by_owner_and_administrators(store: ResultStore)
     assert store.keep(ID, '"mine"', "token:ann")
     assert store.read(ID, 0, 100, "token:ann") == (b'"mine"', 6)
     assert store.read(ID, 0, 100) == (b'"mine"', 6)
-    for other in ("token:bob", "token:an", "", "*", "../x"):
-        assert store.read(ID, 0, 100, other) is None
+    for stranger in ("token:bob", "token:an", "", "*", "../x"):
+        assert store.read(ID, 0, 100, stranger) is None
 
 
 def test_short_error_with_toolbox_text_is_unchanged(store, tmp_path):
     error = {"code": "TOOL_ERROR", "message": "m" * 200, "suggestion": "s" * 200}
-    told = {
+    result = {
         "error": {**error, "untrusted": {"augment": ["why"]}},
         "error_details": {**error, "suggestions": ["s" * 200]},
     }
-    assert shorten_result(told, ID, load_settings(state_dir=str(tmp_path)), store) == told
+    assert shorten_result(result, ID, load_settings(state_dir=str(tmp_path)), store) == result
 
 
 def test_short_error_keeps_its_suggested_call(store: ResultStore, tmp_path: Path) -> None:
@@ -221,9 +225,9 @@ def test_short_error_keeps_its_suggested_call(store: ResultStore, tmp_path: Path
     for check in ({}, {"check": {"code": "x", "suggested_call": suggested_call}}):
         error = {"code": "GDAL_ERROR", "message": "m" * 100, "suggestion": "s" * 100, **check}
         error["untrusted"] = {"gdal": ["table has the columns " + "c, " * 200] * 5}
-        told = shorten_result({"error": error}, ID, settings, store)
-        shown = {**told, "error": {**told["error"], "check": {}}}
+        shortened = shorten_result({"error": error}, ID, settings, store)
+        shown = {**shortened, "error": {**shortened["error"], "check": {}}}
         assert len(json_text(shown).encode()) <= 700
-        assert {key: told["error"].get(key) for key in ("message", "suggestion", "check")} == {
+        assert {key: shortened["error"].get(key) for key in ("message", "suggestion", "check")} == {
             key: error.get(key) for key in ("message", "suggestion", "check")
         }

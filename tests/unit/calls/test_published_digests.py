@@ -21,9 +21,9 @@ SHA, CHANGED = "io.gdal-mcp/sha256", "io.gdal-mcp/changed"
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Kept]:
-    made = Kept(tmp_path)
-    yield made
-    made.registry.close()
+    store = Kept(tmp_path)
+    yield store
+    store.registry.close()
 
 
 @pytest.fixture
@@ -38,56 +38,56 @@ def read(resources: Resources, artifact: Artifact) -> tuple[dict[str, Any], dict
 
 
 def listed(resources: Resources) -> dict[str, Any]:
-    (one,) = resources.page(None, None).resources
-    assert one.meta is not None
-    return one.meta
+    (resource,) = resources.page(None, None).resources
+    assert resource.meta is not None
+    return resource.meta
 
 
-def touch(made: Artifact) -> None:
+def touch(artifact: Artifact) -> None:
     """Touches the file until its time changes: file times advance in steps of some milliseconds."""
 
     def shows() -> bool:
-        os.utime(made.path)
-        return Path(made.path).stat().st_ctime > made.created
+        os.utime(artifact.path)
+        return Path(artifact.path).stat().st_ctime > artifact.created
 
     until(shows)
 
 
 def test_unchanged_output_has_its_published_digest(kept: Kept, resources: Resources):
-    made = kept.publish()
-    words, meta = read(resources, made)
-    assert words["sha256"] == meta[SHA] == listed(resources)[SHA] == made.sha256
+    artifact = kept.publish()
+    words, meta = read(resources, artifact)
+    assert words["sha256"] == meta[SHA] == listed(resources)[SHA] == artifact.sha256
     assert "changed" not in words
 
 
 @pytest.mark.parametrize("change", [write_in_place, put_another])
 def test_what_is_not_is_said_to_have_changed(kept, resources, change):
-    made = kept.publish()
-    read(resources, made)
-    change(Path(made.path))
+    artifact = kept.publish()
+    read(resources, artifact)
+    change(Path(artifact.path))
     for _ in range(2):
-        words, meta = read(resources, made)
+        words, meta = read(resources, artifact)
         assert words["changed"] is meta[CHANGED] is True
-        assert made.sha256 not in json.dumps([words, meta, listed(resources)])
+        assert artifact.sha256 not in json.dumps([words, meta, listed(resources)])
     assert listed(resources)[CHANGED] is True
 
 
 def test_touched_file_has_no_digest_until_read_again(kept, resources):
-    made = kept.publish()
-    touch(made)
+    artifact = kept.publish()
+    touch(artifact)
     assert not {SHA, CHANGED} & listed(resources).keys()
-    assert read(resources, made)[1][SHA] == made.sha256
-    assert listed(resources)[SHA] == made.sha256
+    assert read(resources, artifact)[1][SHA] == artifact.sha256
+    assert listed(resources)[SHA] == artifact.sha256
 
 
 def test_what_changes_while_it_is_read_has_none(kept, resources, monkeypatch):
-    made = kept.publish()
+    artifact = kept.publish()
     real = os.pread
 
     def meanwhile(file: int, length: int, offset: int) -> bytes:
-        write_in_place(Path(made.path))
+        write_in_place(Path(artifact.path))
         return real(file, length, offset)
 
-    read(resources, made)  # it was compared before
+    read(resources, artifact)  # it was compared before
     monkeypatch.setattr(os, "pread", meanwhile)
-    assert SHA not in read(resources, made)[1]
+    assert SHA not in read(resources, artifact)[1]

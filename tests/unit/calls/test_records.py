@@ -39,10 +39,10 @@ TIMEOUT = ToolError(Code.TIMEOUT, Stage.RUN, "too long.", untrusted={"stderr": "
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = tmp_path / "ws"
-    made.mkdir()
-    (made / "in.tif").write_bytes(b"pixels")
-    return made
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    (folder / "in.tif").write_bytes(b"pixels")
+    return folder
 
 
 @pytest.fixture
@@ -60,30 +60,32 @@ def records(tmp_path: Path, root: Path) -> Iterator[Records]:
 
 def drafted(spaces: Workspaces, **more: Any) -> Draft:
     source = spaces.input("in.tif")
-    made = Output(spaces.output("out.tif"))
-    draft = Draft(Command("gdal", ("convert",), (str(source),), made.inside), (source,), (made,))
+    target = Output(spaces.output("out.tif"))
+    draft = Draft(Command("gdal", ("convert",), (str(source),), target.inside), (source,), (target,))
     return replace(draft, **more)
 
 
 def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> Invocation:
-    given = {"input": "in.tif"} if arguments is None else arguments
-    made = Invocation(Request("convert", given, local("ann"), "test", NullApprover()))
+    values = {"input": "in.tif"} if arguments is None else arguments
+    invocation = Invocation(Request("convert", values, local("ann"), "test", NullApprover()))
     if draft is None:
-        return made
-    return planned(made, plan(draft, call_id=made.call_id, tool="convert"), HOST, "approved by ann")
+        return invocation
+    return planned(
+        invocation, plan(draft, call_id=invocation.call_id, tool="convert"), HOST, "approved by ann"
+    )
 
 
 def begun(records: Records, draft: Draft) -> Invocation:
     """A call that is recorded as started."""
-    made = ticket(draft)
-    records.record_start(made)
-    return made
+    invocation = ticket(draft)
+    records.record_start(invocation)
+    return invocation
 
 
 def end(
-    records: Records, one: Invocation, done: JobResult | None, error: ToolError | None
+    records: Records, invocation: Invocation, done: JobResult | None, error: ToolError | None
 ) -> ToolError | None:
-    return records.record_end(replace(one, outcome=Outcome(done), failure=error))
+    return records.record_end(replace(invocation, outcome=Outcome(done), failure=error))
 
 
 def finished(draft: Draft, **more: Any) -> JobResult:
@@ -95,10 +97,10 @@ def finished(draft: Draft, **more: Any) -> JobResult:
     return JobResult(Usage("cold"), "printed", None, "", (), (), "3.13.3", published=published)
 
 
-def call_of(records: Records, one: Invocation) -> Call:
-    found = records.registry.call(one.call_id)
-    assert found is not None
-    return found
+def call_of(records: Records, invocation: Invocation) -> Call:
+    call = records.registry.call(invocation.call_id)
+    assert call is not None
+    return call
 
 
 def events(records: Records) -> list[dict[str, Any]]:
@@ -108,12 +110,12 @@ def events(records: Records) -> list[dict[str, Any]]:
 
 def test_successful_call_is_recorded_with_all_its_parts(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
-    told: list[Call] = []
-    records.listeners.append(told.append)
-    one = begun(records, draft)
-    assert end(records, one, finished(draft), None) is None
-    call = call_of(records, one)
-    assert told == [call]
+    recorded: list[Call] = []
+    records.listeners.append(recorded.append)
+    invocation = begun(records, draft)
+    assert end(records, invocation, finished(draft), None) is None
+    call = call_of(records, invocation)
+    assert recorded == [call]
     assert (call.image, call.image_reference, call.catalogue) == ("sha256:11", "example/gdal", GDAL.version)
     assert (call.outcome, call.approval, call.arguments) == ("OK", "approved by ann", {"input": "in.tif"})
     [row] = call.inputs
@@ -132,42 +134,42 @@ def test_output_extents_are_recorded_per_layer_within_bounds(records, spaces):
         {"wgs84": None}, {}, None,
         *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30)),
     ]  # fmt: skip
-    one = begun(records, draft)
+    invocation = begun(records, draft)
     described = (raster, Described({"layers": layers}), Described({"layers": None}))
-    end(records, one, replace(finished(draft), outputs=described), None)
-    found = call_of(records, one).outputs
-    assert [row["path"] for row in found] == list(map(str, places))
-    assert found[0]["wgs84"] == [[15.0, 47.0, 16.0, 48.0]]
-    assert found[1]["wgs84"] == [[west, 1.0, west + 1.0, 2.0] for west in range(20)]
-    assert not [row for row in found[2:] if "wgs84" in row]
+    end(records, invocation, replace(finished(draft), outputs=described), None)
+    outputs = call_of(records, invocation).outputs
+    assert [row["path"] for row in outputs] == list(map(str, places))
+    assert outputs[0]["wgs84"] == [[15.0, 47.0, 16.0, 48.0]]
+    assert outputs[1]["wgs84"] == [[west, 1.0, west + 1.0, 2.0] for west in range(20)]
+    assert not [row for row in outputs[2:] if "wgs84" in row]
 
 
 def test_input_replaced_by_the_call_is_not_changed(records: Records, spaces: Workspaces):
     source = spaces.input("in.tif")
-    made = Output(source, update=True, replaces=(source,))
-    draft = drafted(spaces, outputs=(made,))
-    one = begun(records, draft)
+    target = Output(source, update=True, replaces=(source,))
+    draft = drafted(spaces, outputs=(target,))
+    invocation = begun(records, draft)
     source.path.unlink()
-    end(records, one, finished(draft), None)
-    [row] = call_of(records, one).inputs
+    end(records, invocation, finished(draft), None)
+    [row] = call_of(records, invocation).inputs
     assert "changed" not in row
     assert row["sha256"] == hashlib.sha256(b"pixels").hexdigest()
-    assert call_of(records, one).outputs == ({"path": str(source), "kind": "changed"},)
+    assert call_of(records, invocation).outputs == ({"path": str(source), "kind": "changed"},)
 
 
 def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
-    one = begun(records, draft)
+    invocation = begun(records, draft)
     draft.inputs[0].path.unlink()
-    end(records, one, finished(draft), None)
-    [row] = call_of(records, one).inputs
+    end(records, invocation, finished(draft), None)
+    [row] = call_of(records, invocation).inputs
     assert row["changed"] is True
 
 
 def test_failed_call_keeps_inputs_and_gdal_messages_separate(records, spaces):
-    one = begun(records, drafted(spaces))
-    end(records, one, None, TIMEOUT)
-    call = call_of(records, one)
+    invocation = begun(records, drafted(spaces))
+    end(records, invocation, None, TIMEOUT)
+    call = call_of(records, invocation)
     assert (call.outcome, call.message, call.files, call.outputs) == ("TIMEOUT", "too long.", (), ())
     assert [Path(row["path"]).name for row in call.inputs] == ["in.tif"]
     assert "CANARY" in repr(call.receipt["untrusted"])
@@ -176,41 +178,43 @@ def test_failed_call_keeps_inputs_and_gdal_messages_separate(records, spaces):
 
 def test_lockdown_records_no_gdal_messages(records: Records, spaces: Workspaces):
     locked = replace(records, settings=records.settings.model_copy(update={"lockdown": True}))
-    one = begun(locked, drafted(spaces))
-    end(locked, one, None, TIMEOUT)
-    assert "CANARY" not in repr(call_of(locked, one))
+    invocation = begun(locked, drafted(spaces))
+    end(locked, invocation, None, TIMEOUT)
+    assert "CANARY" not in repr(call_of(locked, invocation))
 
 
 def test_waiting_for_approval_is_not_denied(records: Records, spaces: Workspaces):
-    one = ticket(drafted(spaces))
-    asked = ToolError(Code.DENIED, Stage.APPROVAL, "nobody decided yet.", confirmation={"approval": "q1"})
-    end(records, one, None, asked)
-    call = call_of(records, one)
+    invocation = ticket(drafted(spaces))
+    waiting = ToolError(Code.DENIED, Stage.APPROVAL, "nobody decided yet.", confirmation={"approval": "q1"})
+    end(records, invocation, None, waiting)
+    call = call_of(records, invocation)
     assert (call.outcome, call.receipt["question"]) == ("WAITING", "q1")
 
 
 def test_thumbnail_is_audited_but_not_in_history(records: Records, spaces: Workspaces):
-    one = ticket(drafted(spaces))
-    one = replace(one, request=replace(one.request, operation=Operation(in_history=False)))
-    records.record_start(one)
-    end(records, one, finished(drafted(spaces)), None)
-    assert records.registry.call(one.call_id) is None
-    assert one.call_id in records.audit.path.read_text()
+    invocation = ticket(drafted(spaces))
+    invocation = replace(
+        invocation, request=replace(invocation.request, operation=Operation(in_history=False))
+    )
+    records.record_start(invocation)
+    end(records, invocation, finished(drafted(spaces)), None)
+    assert records.registry.call(invocation.call_id) is None
+    assert invocation.call_id in records.audit.path.read_text()
 
 
 @pytest.mark.parametrize("planned", [True, False])
 def test_denied_call_has_an_end_record(records: Records, spaces: Workspaces, planned: bool):
-    one = ticket(drafted(spaces) if planned else None)
-    end(records, one, None, DENIED)
-    call = call_of(records, one)
+    invocation = ticket(drafted(spaces) if planned else None)
+    end(records, invocation, None, DENIED)
+    call = call_of(records, invocation)
     assert (call.tool, call.outcome, call.finished is not None) == ("convert", "DENIED", True)
     assert bool(call.argv) is planned
 
 
 def test_answer_without_container_is_only_audited(records: Records):
-    one = ticket()
-    records.record_event(one)
-    assert end(records, one, None, None) is None
+    invocation = ticket()
+    records.record_event(invocation)
+    assert end(records, invocation, None, None) is None
     assert [event["type"] for event in events(records)] == ["call.started", "call.finished"]
     assert records.registry.search().items == ()
 
@@ -218,9 +222,9 @@ def test_answer_without_container_is_only_audited(records: Records):
 @pytest.mark.claim("audit.no-record-no-run")
 def test_nothing_starts_without_the_registry(records, spaces):
     records.registry.close()
-    one = ticket(drafted(spaces))
+    invocation = ticket(drafted(spaces))
     with pytest.raises(ToolError) as caught:
-        records.record_start(one)
+        records.record_start(invocation)
     assert caught.value.stage is Stage.AUDIT
     assert records.digesting == {}
 
@@ -228,22 +232,22 @@ def test_nothing_starts_without_the_registry(records, spaces):
 def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspaces):
     for error in (None, TIMEOUT):
         draft = drafted(spaces)
-        one = begun(records, draft)
-        end(records, one, None if error else finished(draft), error)
+        invocation = begun(records, draft)
+        end(records, invocation, None if error else finished(draft), error)
     assert records.digesting == {}
 
 
 def test_answer_is_recognised_by_its_digest(records: Records, spaces: Workspaces):
     draft = drafted(spaces, outputs=())
-    seen = []
+    answers = []
     for printed, code, picture in (
         ("a", None, None), ("a", None, None), ("b", None, None), ("a", 1, None), ("a", None, b"png"),
     ):  # fmt: skip
-        one = begun(records, draft)
+        invocation = begun(records, draft)
         done = JobResult(
             Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture
         )
-        end(records, one, done, None)
-        seen.append(call_of(records, one).printed)
-    assert seen[0] == seen[1]
-    assert len(set(seen)) == 4
+        end(records, invocation, done, None)
+        answers.append(call_of(records, invocation).printed)
+    assert answers[0] == answers[1]
+    assert len(set(answers)) == 4

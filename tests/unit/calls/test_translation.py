@@ -68,25 +68,27 @@ def result(outcome: Outcome, final: Any = None, stderr: bytes = b"") -> SandboxR
 
 
 def test_every_outcome_has_a_code_and_keeps_output(subtests: pytest.Subtests):
-    assert {type(one) for one, _ in OUTCOMES} == set(get_args(Outcome))
+    assert {type(outcome) for outcome, _ in OUTCOMES} == set(get_args(Outcome))
     for outcome, code in OUTCOMES:
         with subtests.test(outcome=outcome):
-            told = judge(result(outcome, {}, b"ERROR 1: half a w\xff\x1b[31mord\n"), GDAL)
-            assert (told.code if told else None) == code
-            if told is not None:
-                assert told.stage is Stage.RUN
-                assert told.untrusted["stderr"] == "ERROR 1: half a w\ufffd[31mord\n"
+            error = judge(result(outcome, {}, b"ERROR 1: half a w\xff\x1b[31mord\n"), GDAL)
+            assert (error.code if error else None) == code
+            if error is not None:
+                assert error.stage is Stage.RUN
+                assert error.untrusted["stderr"] == "ERROR 1: half a w\ufffd[31mord\n"
 
 
 def test_every_failure_of_the_sandbox_has_its_code():
-    kinds = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, SandboxError)]
+    kinds = [
+        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SandboxError)
+    ]
     assert {kind.__name__: explain(kind("what happened"), Stage.PUBLISH).code for kind in kinds} == SANDBOX
 
 
 def test_failure_gives_advice_without_terminal_control_characters():
-    told = explain(errors.StagingFailed("no\x1b space"), Stage.PUBLISH)
-    assert (told.stage, told.message) == (Stage.PUBLISH, "no space")
-    assert told.suggestion
+    error = explain(errors.StagingFailed("no\x1b space"), Stage.PUBLISH)
+    assert (error.stage, error.message) == (Stage.PUBLISH, "no space")
+    assert error.suggestion
     assert "secret" not in str(explain(SandboxError("secret detail"), Stage.RUN))
 
 
@@ -99,13 +101,13 @@ NONSENSE = (
 def test_a_container_may_answer_anything(nonsense: Any):
     """An attacker who controls a container can send any JSON as its final answer."""
     final = dict.fromkeys(("errors", "outputs", "done", "gdal_version", "return_code"), nonsense)
-    told = judge(result(Exited(1), final), GDAL, writes=True)
-    assert told is not None
-    json.dumps(told.as_dict("id"), allow_nan=False)
+    error = judge(result(Exited(1), final), GDAL, writes=True)
+    assert error is not None
+    json.dumps(error.as_dict("id"), allow_nan=False)
     assert isinstance(clean_messages(final), list)
-    found = described(final, 2)
-    assert [type(one.facts) for one in found] == [dict, dict]
-    json.dumps([[one.facts, one.names, one.checks] for one in found], allow_nan=False)
+    outputs = described(final, 2)
+    assert [type(output.facts) for output in outputs] == [dict, dict]
+    json.dumps([[output.facts, output.names, output.checks] for output in outputs], allow_nan=False)
     assert _return_code(final) == (nonsense if type(nonsense) is int else None)
 
 
@@ -114,11 +116,11 @@ def test_only_failures_are_told_as_what_went_wrong():
         {"level": "warning", "message": "w"},
         *({"level": "error", "message": f"e{i}"} for i in range(100)),
     ]
-    told = judge(result(Exited(1), {"errors": rows}), GDAL)
-    assert told is not None
-    assert told.untrusted["gdal"][0] == "e0"
-    assert "w" not in told.untrusted["gdal"]
-    assert len(told.untrusted["gdal"]) < 20
+    error = judge(result(Exited(1), {"errors": rows}), GDAL)
+    assert error is not None
+    assert error.untrusted["gdal"][0] == "e0"
+    assert "w" not in error.untrusted["gdal"]
+    assert len(error.untrusted["gdal"]) < 20
 
 
 def test_stderr_is_capped():
@@ -128,10 +130,10 @@ def test_stderr_is_capped():
 
 def test_what_the_messages_say_is_not_told_twice() -> None:
     rows = [{"level": "warning", "message": "cut\nto ten", "count": 58}, {"message": "half"}]
-    said = clean_messages({"errors": rows})
-    assert [one.count for one in said] == [58, 1]
-    assert unreported_stderr("Warning 1: cut\nto ten\nERROR 3: half\n", said) == ""
-    assert unreported_stderr("Warning 1: cut\nto ten\nproj: no grid\n", said) == "proj: no grid\n"
+    messages = clean_messages({"errors": rows})
+    assert [message.count for message in messages] == [58, 1]
+    assert unreported_stderr("Warning 1: cut\nto ten\nERROR 3: half\n", messages) == ""
+    assert unreported_stderr("Warning 1: cut\nto ten\nproj: no grid\n", messages) == "proj: no grid\n"
     for count in (0, -1, True, "9", 1 << 40, None):
         assert clean_messages({"errors": [{"message": "x", "count": count}]})[0].count == 1
 
@@ -145,15 +147,15 @@ def test_what_the_messages_say_is_not_told_twice() -> None:
 )
 def test_full_temporary_space_names_the_setting_to_raise(message: str):
     final = {"errors": [{"level": "error", "number": 1, "message": message, "count": 1}]}
-    told = judge(SandboxResult(Exited(1), Usage("cold"), final), GDAL)
-    assert told is not None
-    assert told.code is Code.DISK_LIMIT
-    assert "scratch_size" in told.suggestion
+    error = judge(SandboxResult(Exited(1), Usage("cold"), final), GDAL)
+    assert error is not None
+    assert error.code is Code.DISK_LIMIT
+    assert "scratch_size" in error.suggestion
 
 
 def test_lines_that_differ_in_numbers_alone_are_folded():
     lines = "".join(f"GEOS error: side location conflict at {i}.5 {i}\n" for i in range(100))
-    told = unreported_stderr(f"another line\n{lines}", ())
-    assert len(told.splitlines()) == 2
-    assert "100" in told
+    folded = unreported_stderr(f"another line\n{lines}", ())
+    assert len(folded.splitlines()) == 2
+    assert "100" in folded
     assert unreported_stderr("one 1\none 2\n", ()) == "one 1\none 2\n"

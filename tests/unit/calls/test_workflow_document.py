@@ -62,8 +62,8 @@ def test_whole_reference_keeps_type_and_embedded_becomes_text():
 
 
 def test_step_gets_paths_that_earlier_steps_wrote():
-    found = bound(SLOPE).arguments("stats", {"slope": ("/private/slope.tif",)})
-    assert found["input"] == "/private/slope.tif"
+    arguments = bound(SLOPE).arguments("stats", {"slope": ("/private/slope.tif",)})
+    assert arguments["input"] == "/private/slope.tif"
 
 
 def test_unwritten_output_fails_the_step_that_uses_it():
@@ -107,7 +107,7 @@ def test_an_error_names_its_step_and_argument(document, step, argument):
     ],
 )
 def test_each_mistake_is_one_problem(document, places):
-    assert [one.step for one in problems(document)] == places
+    assert [problem.step for problem in problems(document)] == places
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ steps:
 """
     document = load(text)
     assert document == load(document.model_dump_json(by_alias=True))
-    assert [one.default for one in document.parameters.values()] == [True, "2024-01-01", "no"]
+    assert [parameter.default for parameter in document.parameters.values()] == [True, "2024-01-01", "no"]
 
 
 def test_the_published_schema_is_that_of_the_document():

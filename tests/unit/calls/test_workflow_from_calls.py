@@ -23,7 +23,7 @@ STATS = RecordedCall(
 
 def test_paths_become_parameters_and_intermediate_files_references():
     document = workflow_of([SLOPE, STATS], "slope_by_zone")
-    assert [one.arguments for one in document.steps] == [
+    assert [step.arguments for step in document.steps] == [
         {"input": "${parameters.dem}", "output": "slope.tif"},
         {
             "input": "${steps.raster_slope}",
@@ -32,12 +32,12 @@ def test_paths_become_parameters_and_intermediate_files_references():
             "stat": ["mean"],
         },
     ]
-    assert {name: one.default for name, one in document.parameters.items()} == {
+    assert {name: parameter.default for name, parameter in document.parameters.items()} == {
         "dem": "/w/dem.tif",
         "zones": "/w/zones.gpkg",
         "stats_output": "/w/stats.gpkg",
     }
-    assert [one.source for one in document.outputs.values()] == ["${steps.raster_zonal_stats}"]
+    assert [output.source for output in document.outputs.values()] == ["${steps.raster_zonal_stats}"]
 
 
 def test_it_runs_on_other_files():
@@ -64,7 +64,7 @@ def test_equal_tools_and_file_stems_get_distinct_names():
         for n in range(3)
     ]
     document = workflow_of(calls, "a")
-    assert len({one.id for one in document.steps}) == 3
+    assert len({step.id for step in document.steps}) == 3
     assert len(document.outputs) == 3
 
 

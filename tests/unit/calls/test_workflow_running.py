@@ -158,7 +158,7 @@ def test_excess_results_stay_while_a_run_uses_them(tmp_path):
     store.prune()
     assert not used.exists()
     left = list((tmp_path / "steps").rglob("*.tif"))
-    assert sum(one.stat().st_size for one in left) <= 25
+    assert sum(path.stat().st_size for path in left) <= 25
     assert len([*(tmp_path / "steps").glob("*.lock")]) == len(left)
 
 
@@ -184,4 +184,4 @@ def test_a_step_sees_only_the_results_it_reads(
     assert step.places(alone, step.visible(alone, both)) is None
     reads = Draft(Command("info", ()), (both.input(str(path)),))
     places = step.places(reads, step.visible(reads, both))
-    assert [one.path for one in places] == [maps.root, path.parent]
+    assert [place.path for place in places] == [maps.root, path.parent]

@@ -16,9 +16,9 @@ def draft(program: str, *words: str, **parts: Any) -> Draft:
 def asked(step: Draft | None, *, done: bool = False) -> list[tuple[str, ...]]:
     """The commands whose times are looked up for a step."""
     commands: list[tuple[str, ...]] = []
-    one = SimpleNamespace(id="one", draft=step, result="made" if done else None)
-    checked = cast("Any", SimpleNamespace(steps=(one,)))
-    expected_time(checked, "ann", lambda _principal, given: commands.extend(given) or {})
+    checked_step = SimpleNamespace(id="one", draft=step, result="made" if done else None)
+    checked = cast("Any", SimpleNamespace(steps=(checked_step,)))
+    expected_time(checked, "ann", lambda _principal, wanted: commands.extend(wanted) or {})
     return commands
 
 
@@ -53,8 +53,8 @@ def test_step_with_reused_result_needs_no_time():
 
 @pytest.mark.parametrize(("count", "is_known"), [(0, False), (FEWEST - 1, False), (FEWEST, True)])
 def test_few_calls_give_no_time_more_their_median(count: int, *, is_known: bool):
-    one = SimpleNamespace(id="one", draft=draft("gdal", "convert"), result=None)
+    step = SimpleNamespace(id="one", draft=draft("gdal", "convert"), result=None)
     seconds = [1.0, 2.5, 90.0][:count]
-    checked = cast("Any", SimpleNamespace(steps=(one,)))
-    text = expected_time(checked, "ann", lambda _principal, given: {given[0]: seconds})
+    checked = cast("Any", SimpleNamespace(steps=(step,)))
+    text = expected_time(checked, "ann", lambda _principal, wanted: {wanted[0]: seconds})
     assert ("2.5" in text, "unknown" in text) == (is_known, not is_known)

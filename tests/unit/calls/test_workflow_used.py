@@ -15,8 +15,8 @@ def look(files: UsedFiles, root: Path, name: str) -> tuple[UsedFile, ...]:
     located = Workspaces((workspace,)).input(str(root / name))
     sidecars = sorted(root.glob("*.aux.xml"))
 
-    def companions(one: WorkspacePath) -> list[Path]:
-        return [] if one.is_folder else sidecars
+    def companions(path: WorkspacePath) -> list[Path]:
+        return [] if path.is_folder else sidecars
 
     draft = Draft(Command("info", ()), (located,), ())
     return files.read_by(draft, Workspace(root / "store", writable=True), companions, LIMIT)
@@ -30,7 +30,7 @@ def test_file_counts_as_same_until_rewritten(tmp_path: Path):
     os.utime(tmp_path / "in.tif", (1000, 1000))
     again = look(files, tmp_path, "in.tif")
     assert again != first
-    assert [one.content for one in again] == [one.content for one in first]
+    assert [file.content for file in again] == [file.content for file in first]
 
 
 def test_file_is_reread_while_its_time_is_ambiguous(tmp_path: Path):
@@ -77,13 +77,13 @@ def test_oversized_folder_counts_as_changed_after_any_change(tmp_path: Path):
 
 def test_server_folder_is_not_part_of_its_workspace(tmp_path: Path):
     workspace = Workspace(tmp_path, writable=True)
-    whole = WorkspacePath(workspace, PurePosixPath(), is_folder=True)
-    draft = Draft(Command("info", ()), (whole,), ())
+    folder = WorkspacePath(workspace, PurePosixPath(), is_folder=True)
+    draft = Draft(Command("info", ()), (folder,), ())
     (tmp_path / ".gdal-mcp").mkdir()
 
     def parts() -> list[str]:
-        [one] = UsedFiles().read_by(draft, Workspace(tmp_path / "store", writable=True), lambda _one: (), 0)
-        return [name for name, _ in one.parts]
+        [used] = UsedFiles().read_by(draft, Workspace(tmp_path / "store", writable=True), lambda _path: (), 0)
+        return [name for name, _ in used.parts]
 
     (tmp_path / ".gdal-mcp" / "call").write_bytes(b"")
     (tmp_path / "in.tif").write_bytes(b"")

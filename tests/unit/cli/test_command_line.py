@@ -24,7 +24,7 @@ from gdal_mcp.settings import Settings, SettingsError
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """Every command at the end of a branch of subcommands."""
-    groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not groups:
         yield parser
     for group in groups:
@@ -33,15 +33,15 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
 
 
 def test_every_setting_is_an_option_of_every_command():
-    found = list(commands(build_parser()))
-    assert len(found) > 20
-    for one in found:
-        assert set(Settings.model_fields) <= {action.dest for action in one._actions}
+    parsers = list(commands(build_parser()))
+    assert len(parsers) > 20
+    for parser in parsers:
+        assert set(Settings.model_fields) <= {action.dest for action in parser._actions}
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
-    for group in (one for one in parser._actions if isinstance(one, argparse._SubParsersAction)):
+    for group in (action for action in parser._actions if isinstance(action, argparse._SubParsersAction)):
         for below in group.choices.values():
             yield from every_parser(below)
 
@@ -52,33 +52,35 @@ def test_command_help_fits_a_screen_and_names_settings(monkeypatch, capsys):
     assert explained == set(Settings.model_fields)
     for columns in ("80", "100"):
         monkeypatch.setenv("COLUMNS", columns)
-        for one in every_parser(build_parser()):
-            lines = one.format_help().splitlines()
-            assert len(lines) <= 40, one.prog
+        for parser in every_parser(build_parser()):
+            lines = parser.format_help().splitlines()
+            assert len(lines) <= 40, parser.prog
             assert max(len(line) for line in lines if not line.startswith("  gdal-mcp ")) <= int(columns), (
-                one.prog
+                parser.prog
             )
-            assert one.get_default("run") is None or "gdal-mcp settings" in " ".join(" ".join(lines).split())
+            assert parser.get_default("run") is None or "gdal-mcp settings" in " ".join(
+                " ".join(lines).split()
+            )
 
 
 def test_only_server_and_call_commands_repeat_the_settings():
-    for one in commands(build_parser()):
-        shown = one.format_help()
-        starts = one.prog.endswith((" serve", " call"))
-        assert ("Common settings" in shown) is starts, one.prog
+    for parser in commands(build_parser()):
+        shown = parser.format_help()
+        starts = parser.prog.endswith((" serve", " call"))
+        assert ("Common settings" in shown) is starts, parser.prog
         assert "--pool-max" not in shown
         assert "pool-max" not in shown
 
 
 def test_every_help_example_is_accepted_by_the_program():
     program = build_parser()
-    for one in every_parser(program):
-        lines = one.format_help().split("Examples:\n")[1].split("\n\n")[0].splitlines()
-        assert lines, one.prog
+    for parser in every_parser(program):
+        lines = parser.format_help().split("Examples:\n")[1].split("\n\n")[0].splitlines()
+        assert lines, parser.prog
         for line in lines:
             words = shlex.split(line.partition(" < ")[0])
             assert words[0] == "gdal-mcp"
-            assert f"{' '.join(words)} ".startswith(one.prog + " "), line
+            assert f"{' '.join(words)} ".startswith(parser.prog + " "), line
             assert program.parse_args(words[1:]).run is not None, line
 
 
@@ -127,11 +129,11 @@ def test_missing_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr()
     assert printed.out == ""
     program = build_parser()
-    told = [
+    examples = [
         line.strip().split("  ")[0] for line in printed.err.splitlines() if line.startswith("  gdal-mcp ")
     ]
-    assert {program.parse_args(shlex.split(line)[1:]).run is not None for line in told} == {True}
-    assert len(told) >= 3
+    assert {program.parse_args(shlex.split(line)[1:]).run is not None for line in examples} == {True}
+    assert len(examples) >= 3
 
 
 def test_a_reader_that_leaves_ends_the_program_quietly(tmp_path: Path):

@@ -75,13 +75,13 @@ def told_by(code: str, *arguments: object) -> Any:
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
 def test_first_answers_wait_only_for_what_they_use(tmp_path, era):
     (tmp_path / "maps").mkdir()
-    told = told_by(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
-    assert "gdal_search" in told["tools"]
+    report = told_by(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
+    assert "gdal_search" in report["tools"]
     unused = {"docker", "requests", "urllib3", "prometheus_client"}
     unused |= {"gdal_mcp.cli.doctor", "gdal_mcp.server.console.local_server"}
-    assert not unused & set(told["loaded"])
+    assert not unused & set(report["loaded"])
     assert not [
-        name for name in told["loaded"] if name.startswith(("gdal_mcp.toolboxes.augment", "jsonschema"))
+        name for name in report["loaded"] if name.startswith(("gdal_mcp.toolboxes.augment", "jsonschema"))
     ]
 
 
@@ -96,7 +96,7 @@ def test_failed_start_leaves_garbage_collection_on(tmp_path, monkeypatch):
 
 def test_threads_of_a_standing_server_share_their_memory():
     """glibc's arenas are at multiples of 64 MiB; without the setting each of these threads has its own."""
-    told = told_by(
+    areas = told_by(
         """
 import json, sys, threading
 from gdal_mcp.server.mcp.background import tune_runtime
@@ -116,4 +116,4 @@ for one in threads: one.join()
 print(json.dumps(len(areas)))
 """
     )
-    assert told <= 1
+    assert areas <= 1

@@ -46,7 +46,7 @@ class Hall:
     served: list[Visit] = field(default_factory=list)  # in the order of admission
 
     def come(self, who: str, times: int = 1) -> list[Visit]:
-        visits = [Visit(who, len(self.visits) + one) for one in range(times)]
+        visits = [Visit(who, len(self.visits) + number) for number in range(times)]
         self.visits += visits
         for visit in visits:
             self.group.start_soon(self._stay, visit)

@@ -25,7 +25,7 @@ from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan
 
 Policy = partial(module.Policy, aliases=aliases_of(packaged()))
-READ, CREATE, REPLACE = (plan(draft(made)) for made in (None, output(), output(replaces=("out.tif",))))
+READ, CREATE, REPLACE = (plan(draft(change)) for change in (None, output(), output(replaces=("out.tif",))))
 REMOVE = plan(replace(draft(None), files=FileChanges(removes=(located("old.tif"),))))
 MOVE = plan(
     replace(draft(None), files=FileChanges(transfers=(Transfer(located("a.tif"), located("b.tif", None)),)))
@@ -40,8 +40,8 @@ ASKED = plan(
 HERE, THERE = Path("/data/here"), Path("/data/there")
 
 
-def judged(one: Plan, policy: module.Policy) -> Any:
-    return decide(case(one.draft, one.tool, one.principal), policy)
+def judged(checked: Plan, policy: module.Policy) -> Any:
+    return decide(case(checked.draft, checked.tool, checked.principal), policy)
 
 
 def asked(**more: Any) -> PolicyRequest:
@@ -50,13 +50,13 @@ def asked(**more: Any) -> PolicyRequest:
 
 
 def test_what_needs_a_person_without_a_rule():
-    for one, mode, allowed in (
+    for checked, mode, allowed in (
         (READ, "writes", True), (CREATE, "writes", False), (REPLACE, "writes", False), (REMOVE, "writes", False),
         (MOVE, "writes", False), (READ, "always", False), (CREATE, "always", False), (READ, "never", True),
         (REPLACE, "never", True), (ASKED, "never", False), (ASKED, "writes", False),
     ):  # fmt: skip
-        verdict = judged(one, Policy(mode))
-        assert isinstance(verdict, Allow if allowed else RequireApproval), (one.effect, mode)
+        verdict = judged(checked, Policy(mode))
+        assert isinstance(verdict, Allow if allowed else RequireApproval), (checked.effect, mode)
         assert verdict.reason
 
 
@@ -79,9 +79,9 @@ def test_rule_matches_tool_effect_workspace_and_principal(subtests: pytest.Subte
             with subtests.test(decision=decision, limits=limits, fits=fits):
                 rule = PolicyRule(decision=decision, **limits)
                 verdict = decide(asked(), Policy("never" if decision != "allow" else "writes", (rule,)))
-                found = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
+                verdict_type = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
                 otherwise = Allow if decision != "allow" else RequireApproval
-                assert isinstance(verdict, found if fits else otherwise)
+                assert isinstance(verdict, verdict_type if fits else otherwise)
 
 
 @pytest.mark.claim("args.rules-hold-for-what-runs")
@@ -97,16 +97,16 @@ def test_rule_covers_everything_that_may_run_its_name(subtests: pytest.Subtests)
         ("gdalwarp", "raster reproject", (), "raster reproject"),
     ):
         with subtests.test(tool=tool, named=named):
-            one = asked(tool=tool, algorithm=algorithm, steps=steps)
+            request = asked(tool=tool, algorithm=algorithm, steps=steps)
             deny, require = (
                 PolicyRule(decision=decision, tools=(named,)) for decision in ("deny", "require")
             )
-            assert isinstance(decide(one, Policy("never", (deny,))), Deny)
-            assert isinstance(decide(one, Policy("never", (require,))), RequireApproval)
+            assert isinstance(decide(request, Policy("never", (deny,))), Deny)
+            assert isinstance(decide(request, Policy("never", (require,))), RequireApproval)
             allow = PolicyRule(decision="allow", tools=(named,))  # a part of what may run is not all of it
-            assert isinstance(decide(one, Policy(rules=(allow,))), RequireApproval)
-            whole = PolicyRule(decision="allow", tools=("raster*", "vector*", "mdim*"))
-            assert isinstance(decide(one, Policy(rules=(whole,))), Allow)
+            assert isinstance(decide(request, Policy(rules=(allow,))), RequireApproval)
+            everything = PolicyRule(decision="allow", tools=("raster*", "vector*", "mdim*"))
+            assert isinstance(decide(request, Policy(rules=(everything,))), Allow)
 
 
 def test_allow_needs_every_workspace_and_deny_only_one():
@@ -143,8 +143,8 @@ def test_grant_never_approves_destructive_calls(effect: Effect):
 
 def test_channels_of_a_rule_decide_where_approval_counts():
     rule = PolicyRule(decision="require", ways=frozenset({"console"}))
-    for one in (asked(), asked(always_needs_approval=True)):
-        verdict = decide(one, Policy(rules=(rule,)))
+    for request in (asked(), asked(always_needs_approval=True)):
+        verdict = decide(request, Policy(rules=(rule,)))
         assert isinstance(verdict, RequireApproval)
         assert verdict.ways == {"console"}
 

@@ -24,10 +24,10 @@ NAMES = (
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    made = (tmp_path / "one", tmp_path / "two")
-    for folder in made:
+    paths = (tmp_path / "one", tmp_path / "two")
+    for folder in paths:
         folder.mkdir()
-    return made
+    return paths
 
 
 def loaded(folders: tuple[Path, Path], text: str, **more: object) -> Policy:
@@ -148,7 +148,7 @@ def test_unnamed_principal_has_nothing_once_any_is_named(folders: tuple[Path, Pa
 def test_a_reach_holds_its_workspaces_and_no_other(folders: tuple[Path, Path]):
     text = f'[[principal]]\nprincipals = ["*"]\nworkspaces = ["{folders[1]}"]'
     reach = reaches(folders, text).of("token:ann")
-    assert [one.root for one in reach.workspaces.items] == [folders[1]]
+    assert [workspace.root for workspace in reach.workspaces.items] == [folders[1]]
     (folders[0] / "secret.tif").write_bytes(b"x")
     with pytest.raises(PathRefused):
         reach.workspaces.input(str(folders[0] / "secret.tif"))
@@ -159,9 +159,12 @@ def test_a_workspace_to_be_read_is_not_written(folders: tuple[Path, Path]):
         f'[[principal]]\nprincipals = ["*"]\nworkspaces = ["{folders[1]}"]\nworkspaces_ro = ["{folders[0]}"]'
     )
     reach = reaches(folders, text).of("token:ann")
-    assert {one.root: one.writable for one in reach.workspaces.items} == {folders[0]: False, folders[1]: True}
+    assert {workspace.root: workspace.writable for workspace in reach.workspaces.items} == {
+        folders[0]: False,
+        folders[1]: True,
+    }
     alone = reaches(folders, '[[principal]]\nprincipals = ["*"]\nread_only = true').of("token:ann")
-    assert not any(one.writable for one in alone.workspaces.items)
+    assert not any(workspace.writable for workspace in alone.workspaces.items)
     assert alone.settings.read_only
     assert not any(tool.writes for tool in alone.surface.listed)
 
@@ -176,11 +179,11 @@ def test_an_entry_never_widens_a_limit(folders: tuple[Path, Path]):
 
 
 def test_tools_are_given_and_taken_by_either_spelling(folders: tuple[Path, Path]):
-    given = reaches(folders, '[[principal]]\nprincipals = ["*"]\ntools = ["info", "raster_hillshade"]')
-    found = given.of("token:ann").surface
-    assert set(found.callable) == {"info"}
-    assert found.permits("raster hillshade")
-    assert not found.permits("raster slope")
+    offered = reaches(folders, '[[principal]]\nprincipals = ["*"]\ntools = ["info", "raster_hillshade"]')
+    surface = offered.of("token:ann").surface
+    assert set(surface.callable) == {"info"}
+    assert surface.permits("raster hillshade")
+    assert not surface.permits("raster slope")
     taken = reaches(folders, '[[principal]]\nprincipals = ["*"]\nexclude_tools = ["raster hillshade"]')
     assert not taken.of("token:ann").surface.permits("raster hillshade")
     assert taken.of("token:ann").surface.permits("raster slope")
@@ -189,20 +192,20 @@ def test_tools_are_given_and_taken_by_either_spelling(folders: tuple[Path, Path]
 @pytest.mark.claim("args.exclusion-whole")
 def test_excluded_entry_is_gone_whatever_runs_it(folders: tuple[Path, Path]):
     head = '[[principal]]\nprincipals = ["*"]\n'
-    for said, gone in (
+    for rules, gone in (
         ('exclude_tools = ["raster repro*"]', {"reproject", "gdalwarp"}),
         ('tools = ["info", "gdalwarp", "gdal_read"]\nexclude_tools = ["vector_info"]', {"info"}),
     ):
-        found = reaches(folders, head + said).of("token:ann").surface
-        assert not gone & set(found.callable)
-        assert "gdal_read" in found.callable
+        surface = reaches(folders, head + rules).of("token:ann").surface
+        assert not gone & set(surface.callable)
+        assert "gdal_read" in surface.callable
 
 
 @pytest.mark.claim("args.exclusion-whole")
 def test_what_the_server_excludes_no_entry_gives_back(folders: tuple[Path, Path]):
     text = '[[principal]]\nprincipals = ["*"]\ntools = ["info", "convert", "raster *"]'
-    found = reaches(folders, text, exclude_tools=("raster info",)).of("token:ann").surface
-    assert "info" not in found.callable
-    assert "convert" in found.callable
-    assert not found.permits("raster info")
-    assert not found.permits("info")
+    surface = reaches(folders, text, exclude_tools=("raster info",)).of("token:ann").surface
+    assert "info" not in surface.callable
+    assert "convert" in surface.callable
+    assert not surface.permits("raster info")
+    assert not surface.permits("info")

@@ -125,7 +125,7 @@ def test_day_quota_survives_restarts_and_is_shared(make: Callable[[], Rates]):
     servers = [make(), make()]
     for number in range(40):
         servers[number % 2].record_use("token:ann", 1.0, 10)
-    assert [one.used("token:ann") for one in servers] == [(48.0, 500)] * 2
+    assert [server.used("token:ann") for server in servers] == [(48.0, 500)] * 2
     assert not admitted(servers[1], entry(cpu_seconds_a_day=48.0))
 
 
@@ -162,8 +162,8 @@ def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp
 def test_container_cpu_usage_is_capped_at_its_maximum():
     call = Invocation(Request("convert", {}, local("ann"), "test", NullApprover()))
     call = planned(call, replace(plan(draft()), limits=Limits(cpus=2.0, wall_seconds=60.0)))
-    for said, spent in ((3.0, 3.0), (1e308, 20.0), (None, 20.0)):
-        used = Usage("cold", run_seconds=10.0, cpu_seconds=said)
+    for reported, spent in ((3.0, 3.0), (1e308, 20.0), (None, 20.0)):
+        used = Usage("cold", run_seconds=10.0, cpu_seconds=reported)
         assert replace(call, outcome=Outcome(usage=used)).cpu_seconds == spent
 
 

@@ -25,20 +25,20 @@ def store(path: Path) -> TokenStore:
 
 def test_a_token_has_one_principal_and_its_scopes(store: TokenStore):
     text = store.new("ann", (READ, WRITE), None)
-    found = store.find(text)
-    assert found is not None
-    assert found.principal() == Principal("token:ann", frozenset({READ, WRITE}))
+    token = store.find(text)
+    assert token is not None
+    assert token.principal() == Principal("token:ann", frozenset({READ, WRITE}))
     texts = [text, *(store.new(f"n{number}", (READ,), None) for number in range(20))]
-    assert len({one.split("_", 2)[2] for one in texts}) == 21
-    assert all(re.fullmatch(r"gdalmcp_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", one) for one in texts)
+    assert len({token.split("_", 2)[2] for token in texts}) == 21
+    assert all(re.fullmatch(r"gdalmcp_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", token) for token in texts)
 
 
 @pytest.mark.claim("identity.static-tokens")
 def test_no_part_of_the_secret_is_kept_anywhere(store: TokenStore, path: Path):
     secret = store.new("ann", (READ,), None).split("_", 2)[2]
-    kept = b"".join(one.read_bytes() for one in path.parent.iterdir())
-    assert secret.encode() not in kept
-    assert secret[:12].encode() not in kept
+    stored = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert secret.encode() not in stored
+    assert secret[:12].encode() not in stored
 
 
 def test_a_secret_opens_its_own_row_alone(store: TokenStore):
@@ -48,11 +48,11 @@ def test_a_secret_opens_its_own_row_alone(store: TokenStore):
 
 
 def test_revoked_token_fails_in_other_processes_too(store: TokenStore, path: Path):
-    elsewhere = TokenStore(path)
+    second = TokenStore(path)
     text = store.new("ann", (READ,), None)
-    assert elsewhere.find(text) is not None
+    assert second.find(text) is not None
     assert store.revoke("ann")
-    assert elsewhere.find(text) is None
+    assert second.find(text) is None
     assert not store.revoke("ann")
 
 
@@ -105,19 +105,19 @@ def test_writable_or_broken_token_file_is_not_trusted(store, path):
 
 @pytest.mark.claim("audit.private")
 def test_link_replacing_the_token_file_is_not_followed(store: TokenStore, path: Path, tmp_path: Path):
-    other = TokenStore(tmp_path / "other.sqlite")
-    text = other.new("ann", (READ, ADMIN), None)
+    stranger = TokenStore(tmp_path / "other.sqlite")
+    text = stranger.new("ann", (READ, ADMIN), None)
     path.parent.mkdir()
-    path.symlink_to(other.path)
+    path.symlink_to(stranger.path)
     with pytest.raises(TokensUnavailable):
         store.find(text)
 
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    made = tmp_path / "state"
-    monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(made))
-    return made
+    folder = tmp_path / "state"
+    monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(folder))
+    return folder
 
 
 def events(state: Path) -> list[tuple[str, str]]:
@@ -128,9 +128,9 @@ def events(state: Path) -> list[tuple[str, str]]:
 def test_new_token_is_printed_alone_and_only_reads(capsys, state):
     assert main(["token", "new", "ann"]) == 0
     [text] = capsys.readouterr().out.splitlines()
-    found = TokenStore(state / "tokens.sqlite").find(text)
-    assert found is not None
-    assert found.scopes == (READ,)
+    token = TokenStore(state / "tokens.sqlite").find(text)
+    assert token is not None
+    assert token.scopes == (READ,)
     # the first exists, the second is not a valid name
     assert [main(["token", "new", name]) for name in ("ann", "Ann!")] == [2, 2]
     assert events(state) == [("token.made", "token:ann")]

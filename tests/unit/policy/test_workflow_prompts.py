@@ -52,14 +52,17 @@ def prompts(root: Path, policy: Policy | None = None, tools: tuple[str, ...] = (
 @pytest.mark.claim("args.prompts-are-data")
 def test_workflow_prompt_holds_only_identifiers_and_path(root: Path):
     (root / "workflows" / "flood.json").write_text(document("flood_depth"))
-    made = prompts(root)
-    assert list(made) == ["workflow_flood_depth"]
-    assert EVIL not in repr(made)
-    assert [(one.name, one.required, one.is_path) for one in made["workflow_flood_depth"].values] == [
+    prompts_by_name = prompts(root)
+    assert list(prompts_by_name) == ["workflow_flood_depth"]
+    assert EVIL not in repr(prompts_by_name)
+    assert [
+        (value.name, value.required, value.is_path)
+        for value in prompts_by_name["workflow_flood_depth"].values
+    ] == [
         ("dem", True, True),
         ("level", False, False),
     ]
-    message = get_prompt(made, "workflow_flood_depth", {"dem": 'a "b".tif'}).messages[0].content
+    message = get_prompt(prompts_by_name, "workflow_flood_depth", {"dem": 'a "b".tif'}).messages[0].content
     assert json.dumps(str(root / "workflows" / "flood.json")) in message.text  # type: ignore[union-attr]
     assert json.dumps('a "b".tif') in message.text  # type: ignore[union-attr]
 

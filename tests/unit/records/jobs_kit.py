@@ -57,18 +57,18 @@ class Table:
 
     async def until(self, task: Task, *statuses: str) -> Task:
         """The task once it has one of these statuses."""
-        while (found := await self.jobs.get(task.id, task.principal)).status not in statuses:
+        while (current := await self.jobs.get(task.id, task.principal)).status not in statuses:
             await anyio.lowlevel.checkpoint()
-        return found
+        return current
 
     async def as_task(self, call: Call, principal: str = "ann", *, ends: bool = False) -> Task:
         """A task for this call, which continues to its outcome if `ends`."""
-        made = await self.jobs.call(call.job(principal))
-        assert isinstance(made, Task)
+        task = await self.jobs.call(call.job(principal))
+        assert isinstance(task, Task)
         await call.begun.wait()
         if ends:
             call.go.set()
-        return made
+        return task
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def table(
     pending: set[str] = set()
     rules = jobs.Rules(after, answer_seconds)
     with anyio.fail_after(30):  # far above any duration here
-        async with jobs.running(None, store, rules, pending) as made:  # type: ignore[arg-type]
-            yield Table(made, store, pending)
+        async with jobs.running(None, store, rules, pending) as running_jobs:  # type: ignore[arg-type]
+            yield Table(running_jobs, store, pending)
     assert pending == set()
     assert "_db" not in store.__dict__  # closed

@@ -45,4 +45,4 @@ def publish(registry: Registry, call_id: str, *artifacts: Artifact) -> tuple[Art
 
 
 def listed(registry: Registry) -> dict[str, str]:
-    return {one.name: one.sha256 for one in registry.artifacts().items}
+    return {artifact.name: artifact.sha256 for artifact in registry.artifacts().items}

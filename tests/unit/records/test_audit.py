@@ -156,11 +156,11 @@ def test_oversized_event_is_cut_not_refused(log: AuditLog, event: dict[str, Any]
 
 def test_cut_parts_are_still_bound_by_hash(log: AuditLog) -> None:
     record = log.append({"type": "x", "object": "y" * 400_000})
-    whole = json.dumps("y" * 400_000)
-    cut = record.event["object"]
-    assert cut["sha256"] == hashlib.sha256(whole.encode()).hexdigest()
-    assert cut["bytes"] == len(whole)
-    assert whole.startswith(cut["start"])
+    text = json.dumps("y" * 400_000)
+    shortened = record.event["object"]
+    assert shortened["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert shortened["bytes"] == len(text)
+    assert text.startswith(shortened["start"])
 
 
 def test_two_processes_of_200_records_make_one_chain(tmp_path: Path) -> None:
@@ -169,10 +169,12 @@ def test_two_processes_of_200_records_make_one_chain(tmp_path: Path) -> None:
     code += "log = AuditLog(Path(sys.argv[1]))\nfor n in range(200): log.append({'who': sys.argv[2], 'n': n})"
     writers = [spawn(code, str(path), who) for who in "ab"]
     assert [writer.wait() for writer in writers] == [0, 0]
-    found = verify(path)
-    assert (found.ok, found.records) == (True, 400)
+    report = verify(path)
+    assert (report.ok, report.records) == (True, 400)
     for who in "ab":
-        assert [one.event["n"] for one in tail(path, 400) if one.event["who"] == who] == list(range(200))
+        assert [record.event["n"] for record in tail(path, 400) if record.event["who"] == who] == list(
+            range(200)
+        )
 
 
 def test_a_log_can_be_verified_while_it_grows(tmp_path: Path) -> None:

@@ -125,9 +125,9 @@ def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
                 acknowledged = int(writer.stdout.readline())
             writer.kill()
     AuditLog(path)
-    found = verify(path)
-    assert found.ok
-    assert found.records >= acknowledged
+    report = verify(path)
+    assert report.ok
+    assert report.records >= acknowledged
 
 
 @pytest.mark.parametrize("step", ["write", "fdatasync", "pwrite"])
@@ -183,8 +183,8 @@ def fill(log: AuditLog, size: int) -> int:
 def test_full_disk_refuses_records_and_keeps_log_valid(small_disk: Path, size: int) -> None:
     log = AuditLog(small_disk / "audit.jsonl")
     acknowledged = fill(log, size)
-    found = verify(log.path)
-    assert (found.ok, found.records) == (True, acknowledged)
+    report = verify(log.path)
+    assert (report.ok, report.records) == (True, acknowledged)
     with pytest.raises(AuditUnavailable):
         log.append({"object": "x" * size})
     assert verify(log.path).records == acknowledged

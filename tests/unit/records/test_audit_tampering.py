@@ -35,51 +35,51 @@ def refuses_to_go_on(log: AuditLog) -> bool:
 
 @pytest.mark.claim("audit.tamper-evident")
 def test_every_changed_removed_or_truncated_byte_is_noticed(log: AuditLog) -> None:
-    whole = log.path.read_bytes()
+    original = log.path.read_bytes()
     chance = random.Random(4)  # the same bytes every time
-    for place in range(len(whole)):
-        flipped = bytes([whole[place] ^ 1 << chance.randrange(8)])
+    for place in range(len(original)):
+        flipped = bytes([original[place] ^ 1 << chance.randrange(8)])
         for changed in (
-            whole[:place] + flipped + whole[place + 1 :],
-            whole[:place] + whole[place + 1 :],
-            whole[:place],
+            original[:place] + flipped + original[place + 1 :],
+            original[:place] + original[place + 1 :],
+            original[:place],
         ):
             log.path.write_bytes(changed)
             assert not verify(log.path).ok, f"byte {place}"
-    log.path.write_bytes(whole)
+    log.path.write_bytes(original)
     assert verify(log.path).ok
 
 
 @pytest.mark.claim("audit.tamper-evident")
 def test_first_line_that_breaks_the_chain_is_named(log: AuditLog) -> None:
-    whole = lines_of(log)
+    original = lines_of(log)
 
     def first_bad(lines: list[bytes]) -> int | None:
         log.path.write_bytes(b"".join(lines))
-        found = verify(log.path)
-        assert not found.ok
-        return found.first_bad
+        report = verify(log.path)
+        assert not report.ok
+        return report.first_bad
 
     for line in range(COUNT):
-        before, this, after = whole[:line], whole[line], whole[line + 1 :]
+        before, this, after = original[:line], original[line], original[line + 1 :]
         # a change of the last line shows only in the head: no line follows that contains its hash
         assert first_bad([*before, this.replace(b"file-", b"fire-"), *after]) == (line + 2 if after else None)
         assert first_bad([*before, *after]) == (line + 1 if after else None)
         if after:
             assert first_bad([*before, after[0], this, *after[1:]]) == line + 1
-    assert first_bad([*whole, whole[-1]]) == COUNT + 1
+    assert first_bad([*original, original[-1]]) == COUNT + 1
 
 
 def test_trailing_garbage_is_named_and_stops_appending(log: AuditLog) -> None:
-    whole = log.path.read_bytes()
+    original = log.path.read_bytes()
     for what, garbage in GARBAGE.items():
-        log.path.write_bytes(whole + garbage)
-        found = verify(log.path)
-        assert (found.ok, found.first_bad, found.records) == (False, COUNT + 1, COUNT), what
+        log.path.write_bytes(original + garbage)
+        report = verify(log.path)
+        assert (report.ok, report.first_bad, report.records) == (False, COUNT + 1, COUNT), what
         # without a line end, short garbage is what a crash leaves; no record is as long as this
         if garbage.endswith(b"\n") or len(garbage) > MAX_LINE:
             assert refuses_to_go_on(log), what
-    log.path.write_bytes(whole + GARBAGE["no line end"])
+    log.path.write_bytes(original + GARBAGE["no line end"])
     with pytest.raises(AuditUnavailable):
         tail(log.path, 1)
 
@@ -105,8 +105,8 @@ def test_line_with_wrong_field_type_is_no_record() -> None:
 
 def test_record_forged_without_head_is_noticed_then_recorded(log: AuditLog) -> None:
     append(log, write_line(log.checkpoint(), THEN, {"type": "forged"}) + b"\n")
-    found = verify(log.path)
-    assert (found.ok, found.first_bad, found.head_matches) == (False, None, False)
+    report = verify(log.path)
+    assert (report.ok, report.first_bad, report.head_matches) == (False, None, False)
     log.append({"type": "after"})
     forged, recovered, _after = tail(log.path, 3)
     assert forged.event["type"] == "forged"
@@ -140,22 +140,22 @@ def test_mismatched_log_and_head_are_noticed_without_appending(log, harm):
 
 @pytest.mark.claim("audit.tamper-evident")
 def test_external_checkpoint_catches_a_rewritten_log(log: AuditLog) -> None:
-    kept = log.checkpoint()
+    checkpoint = log.checkpoint()
     for path in log.path.parent.iterdir():
         path.unlink()
     rewritten = AuditLog(log.path)
     for _ in range(COUNT + 3):
         rewritten.append({"type": "innocent"})
     assert verify(log.path).ok, "log and head agree: this is what is not guaranteed"
-    assert not verify(log.path, kept).ok
+    assert not verify(log.path, checkpoint).ok
 
 
 def test_external_checkpoint_holds_while_the_log_grows(log: AuditLog) -> None:
-    kept = Checkpoint.parse(str(log.checkpoint()))
+    checkpoint = Checkpoint.parse(str(log.checkpoint()))
     log.append({})
-    assert verify(log.path, kept).ok
-    assert not verify(log.path, Checkpoint(kept.seq, "0" * 64)).ok
-    assert not verify(log.path, Checkpoint(kept.seq + 5, kept.hash)).ok
+    assert verify(log.path, checkpoint).ok
+    assert not verify(log.path, Checkpoint(checkpoint.seq, "0" * 64)).ok
+    assert not verify(log.path, Checkpoint(checkpoint.seq + 5, checkpoint.hash)).ok
     for text in ["", "7", ":", "7:abc", "-1:" + "0" * 64, "٣:" + "0" * 64, "7:" + "G" * 64]:
         with pytest.raises(ValueError):
             Checkpoint.parse(text)

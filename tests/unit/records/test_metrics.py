@@ -49,15 +49,15 @@ class Book:
         self.end(self.begin(tool), outcome, **more)
 
     def all(self) -> dict[str, Any]:
-        told: dict[str, Any] = figures(self.registry, KNOWN, 0)["total"]
-        return told
+        total: dict[str, Any] = figures(self.registry, KNOWN, 0)["total"]
+        return total
 
 
 @pytest.fixture
 def book(tmp_path: Path) -> Iterator[Book]:
-    made = Book(tmp_path / "state" / "registry.sqlite")
-    yield made
-    made.registry.close()
+    new_book = Book(tmp_path / "state" / "registry.sqlite")
+    yield new_book
+    new_book.registry.close()
 
 
 def ran(pool: str = "warm", cpu: Any = 0.5, memory: Any = 64 * MIB) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def test_window_holds_only_recently_ended_calls(book: Book):
     book.now = 2_000.0
     book.run("convert")
     book.end(late)  # it began before
-    told = figures(book.registry, KNOWN, 2_000.0)
-    assert (told["lately"]["calls"], told["total"]["calls"], told["unfinished"]) == (2, 3, 1)
+    report = figures(book.registry, KNOWN, 2_000.0)
+    assert (report["lately"]["calls"], report["total"]["calls"], report["unfinished"]) == (2, 3, 1)
     assert figures(book.registry, KNOWN, 2_000.5)["lately"]["calls"] == 0
 
 
@@ -94,7 +94,7 @@ def test_seconds_are_given_per_phase_and_in_total(book: Book):
     book.now += 9
     book.end(call, durations={"queue": 1.0, "claim": 2.0, "run": 3.0, "publish": 0.5, "approval": 99.0})
     seconds = book.all()["seconds"]
-    assert {phase: one["max"] for phase, one in seconds.items()} == {
+    assert {phase: figure["max"] for phase, figure in seconds.items()} == {
         "queue": 1.0, "start": 2.0, "run": 3.0, "publish": 0.5, "total": 9.0,
     }  # fmt: skip
     back = book.begin()
@@ -104,8 +104,8 @@ def test_seconds_are_given_per_phase_and_in_total(book: Book):
 
 
 def test_container_usage_is_capped_at_its_limits(book: Book):
-    for said in (1e300, 1 << 80, 601 * MIB):
-        book.run(receipt=ran(cpu=said, memory=said))
+    for amount in (1e300, 1 << 80, 601 * MIB):
+        book.run(receipt=ran(cpu=amount, memory=amount))
     assert book.all()["peak_memory_bytes"]["max"] == LIMITS["memory_bytes"]
     assert book.all()["cpu_seconds"] == 3 * 2.0 * 60.0
     book.end(book.begin(limits={}), receipt=ran())
@@ -115,9 +115,13 @@ def test_container_usage_is_capped_at_its_limits(book: Book):
 @pytest.mark.parametrize("said", [-1, math.nan, math.inf, "9", True, None, [1], {"a": 1}])
 def test_what_is_no_amount_is_left_out(book: Book, said: Any):
     book.run(receipt=ran(pool=said, cpu=said, memory=said), durations={"run": said})
-    told = book.all()
-    assert (told["cpu_seconds"], told["peak_memory_bytes"]["count"], told["pool"]["hit_rate"]) == (0, 0, None)
-    assert told["seconds"]["run"]["count"] == 0
+    total = book.all()
+    assert (total["cpu_seconds"], total["peak_memory_bytes"]["count"], total["pool"]["hit_rate"]) == (
+        0,
+        0,
+        None,
+    )
+    assert total["seconds"]["run"]["count"] == 0
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -126,11 +130,11 @@ def test_quantile_is_the_nearest_rank_amount(tmp_path: Path, amounts: list[float
     book = Book(tmp_path / secrets.token_hex(4) / "registry.sqlite")
     for amount in amounts:
         book.end(book.begin(limits={"memory_bytes": 1e13}), durations={"run": amount})
-    told = book.all()["seconds"]["run"]
+    quantiles = book.all()["seconds"]["run"]
     for name, part in (("p50", 0.5), ("p95", 0.95)):
-        assert told[name] == sorted(amounts)[math.ceil(part * len(amounts)) - 1]
-    assert told["count"] == len(amounts)
-    assert told["max"] == pytest.approx(max(amounts), abs=1e-6)
+        assert quantiles[name] == sorted(amounts)[math.ceil(part * len(amounts)) - 1]
+    assert quantiles["count"] == len(amounts)
+    assert quantiles["max"] == pytest.approx(max(amounts), abs=1e-6)
     book.registry.close()
 
 
@@ -150,16 +154,16 @@ def test_calls_of_earlier_versions_are_counted_once(book: Book):
 
 
 def shown(*calls: tuple[str, str, dict[str, Any]], slots: dict[str, int] | None = None) -> str:
-    """The metrics text after these calls ended, each with a tool, an outcome and more about its end."""
+    """The metrics text after these calls ended, each with a tool, an outcome and further fields of its end."""
     metrics = Metrics(KNOWN)
-    for tool, outcome, more in calls:
-        metrics.count(Call("c", "ann", tool, {}, limits=LIMITS, outcome=outcome, **more))
+    for tool, outcome, fields in calls:
+        metrics.count(Call("c", "ann", tool, {}, limits=LIMITS, outcome=outcome, **fields))
     return metrics.text(IDLE, slots)
 
 
 def samples(shown: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Every sample as Prometheus itself would parse it; each occurs once."""
-    found: Counter[tuple[str, frozenset[tuple[str, str]]]] = Counter()
+    counts: Counter[tuple[str, frozenset[tuple[str, str]]]] = Counter()
     values = {}
     for family in text_string_to_metric_families(shown):
         assert family.documentation
@@ -167,9 +171,9 @@ def samples(shown: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         for sample in family.samples:
             assert sample.name.endswith("_total") == (family.type == "counter")
             key = (sample.name, frozenset(sample.labels.items()))
-            found[key] += 1
+            counts[key] += 1
             values[key] = sample.value
-    assert set(found.values()) == {1}
+    assert set(counts.values()) == {1}
     return values
 
 
@@ -180,23 +184,25 @@ def value(shown: str, metric: str, **labels: str) -> float:
 def test_every_figure_is_read_back_as_it_is():
     receipt = {"pool": "warm", "cpu_seconds": 0.5, "peak_memory_bytes": 30_000_000}
     files = ({"bytes": 12}, {"bytes": 30})
-    one = ("info", "OK", {"receipt": receipt, "files": files, "durations": {"run": 0.2, "queue": 0.0}})
-    told = shown(one, ("info", "TIMEOUT", {}), ("convert", "OK", {}), slots={"waiting": 2, "starting": 1})
+    successful = ("info", "OK", {"receipt": receipt, "files": files, "durations": {"run": 0.2, "queue": 0.0}})
+    text = shown(
+        successful, ("info", "TIMEOUT", {}), ("convert", "OK", {}), slots={"waiting": 2, "starting": 1}
+    )
     for tool, outcome in (("info", "OK"), ("info", "TIMEOUT"), ("convert", "OK")):
-        assert value(told, "gdal_mcp_calls_total", tool=tool, outcome=outcome) == 1
-    assert value(told, "gdal_mcp_pool_calls_total", pool="warm") == 1
-    assert value(told, "gdal_mcp_pool_calls_total", pool="cold") == 0
-    assert value(told, "gdal_mcp_call_seconds_sum", phase="run") == 0.2
-    assert value(told, "gdal_mcp_call_peak_memory_bytes_bucket", le="5e+07") == 1
-    assert value(told, "gdal_mcp_call_peak_memory_bytes_bucket", le="2.5e+07") == 0
-    assert value(told, "gdal_mcp_cpu_seconds_total") == 0.5
-    assert value(told, "gdal_mcp_output_bytes_total") == 42
-    assert value(told, "gdal_mcp_output_files_total") == 2
-    assert value(told, "gdal_mcp_slots", state="waiting") == 2
-    assert value(told, "gdal_mcp_places") == 4
-    assert value(told, "gdal_mcp_places_taken") == 0
-    assert value(told, "gdal_mcp_queue_waiting") == 0
-    assert "ann" not in told
+        assert value(text, "gdal_mcp_calls_total", tool=tool, outcome=outcome) == 1
+    assert value(text, "gdal_mcp_pool_calls_total", pool="warm") == 1
+    assert value(text, "gdal_mcp_pool_calls_total", pool="cold") == 0
+    assert value(text, "gdal_mcp_call_seconds_sum", phase="run") == 0.2
+    assert value(text, "gdal_mcp_call_peak_memory_bytes_bucket", le="5e+07") == 1
+    assert value(text, "gdal_mcp_call_peak_memory_bytes_bucket", le="2.5e+07") == 0
+    assert value(text, "gdal_mcp_cpu_seconds_total") == 0.5
+    assert value(text, "gdal_mcp_output_bytes_total") == 42
+    assert value(text, "gdal_mcp_output_files_total") == 2
+    assert value(text, "gdal_mcp_slots", state="waiting") == 2
+    assert value(text, "gdal_mcp_places") == 4
+    assert value(text, "gdal_mcp_places_taken") == 0
+    assert value(text, "gdal_mcp_queue_waiting") == 0
+    assert "ann" not in text
     assert not [name for name, _ in samples(shown()) if name == "gdal_mcp_slots"]
 
 
@@ -204,9 +210,9 @@ HOSTILE = ['info"} 99\ngdal_mcp_evil 1', "info\n", "\x00", "\ud800", "a" * 100_0
 
 
 def test_metric_rows_are_bounded_by_tools_and_outcomes():
-    told = shown(*((name, "OK", {}) for name in HOSTILE), *(("info", name, {}) for name in HOSTILE))
-    rows = {key: count for key, count in samples(told).items() if key[0] == "gdal_mcp_calls_total"}
+    text = shown(*((name, "OK", {}) for name in HOSTILE), *(("info", name, {}) for name in HOSTILE))
+    rows = {key: count for key, count in samples(text).items() if key[0] == "gdal_mcp_calls_total"}
     assert sum(rows.values()) == 2 * len(HOSTILE)
-    found = {(dict(labels)["tool"], dict(labels)["outcome"]) for _, labels in rows}
-    assert found == {("other", "OK"), ("info", "other")}
-    assert not any(name in told for name in HOSTILE if name and name != "info\n")
+    series = {(dict(labels)["tool"], dict(labels)["outcome"]) for _, labels in rows}
+    assert series == {("other", "OK"), ("info", "other")}
+    assert not any(name in text for name in HOSTILE if name and name != "info\n")

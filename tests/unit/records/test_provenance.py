@@ -28,9 +28,9 @@ def spaces(root: Path) -> Workspaces:
 
 
 def made_of(spaces: Workspaces, *names: str, limit: int = GIB, **more: object) -> dict[str, Material]:
-    found = Materials([spaces.input(name) for name in names], limit, companions()).result(**more)
-    assert len({one.path for one in found}) == len(found)
-    return {Path(one.path).name: one for one in found}
+    materials = Materials([spaces.input(name) for name in names], limit, companions()).result(**more)
+    assert len({material.path for material in materials}) == len(materials)
+    return {Path(material.path).name: material for material in materials}
 
 
 def sha256(data: bytes) -> str:
@@ -40,15 +40,15 @@ def sha256(data: bytes) -> str:
 def test_inputs_have_size_digest_and_their_companions_after(root: Path, spaces: Workspaces):
     for name in ("a.tif", "a.tif.aux.xml", "a.tfw", "b.tif", "unrelated.txt"):
         (root / name).write_bytes(name.encode() * 1000)
-    found = made_of(spaces, "a.tif", "b.tif")
-    assert list(found) == ["a.tif", *sorted(found.keys() - {"a.tif", "b.tif"}), "b.tif"]
-    assert found.keys() == {"a.tif", "a.tif.aux.xml", "a.tfw", "b.tif"}
-    for name, one in found.items():
+    materials = made_of(spaces, "a.tif", "b.tif")
+    assert list(materials) == ["a.tif", *sorted(materials.keys() - {"a.tif", "b.tif"}), "b.tif"]
+    assert materials.keys() == {"a.tif", "a.tif.aux.xml", "a.tfw", "b.tif"}
+    for name, material in materials.items():
         data = (root / name).read_bytes()
-        assert (one.sha256, one.size, one.changed) == (sha256(data), len(data), False)
-        assert one.companion is (name in ("a.tif.aux.xml", "a.tfw"))
+        assert (material.sha256, material.size, material.changed) == (sha256(data), len(data), False)
+        assert material.companion is (name in ("a.tif.aux.xml", "a.tfw"))
     named = made_of(spaces, "a.tif", "a.tfw", "a.tif")  # named twice, and a companion of another input
-    assert {name: one.companion for name, one in named.items()} == {
+    assert {name: material.companion for name, material in named.items()} == {
         "a.tif": False, "a.tfw": False, "a.tif.aux.xml": True,
     }  # fmt: skip
 
@@ -56,11 +56,11 @@ def test_inputs_have_size_digest_and_their_companions_after(root: Path, spaces: 
 def test_files_beyond_digest_limit_say_so(root: Path, spaces: Workspaces):
     for name, size in (("large.bin", 5000), ("small.bin", 100), ("also.bin", 901)):
         (root / name).write_bytes(b"x" * size)
-    found = made_of(spaces, "large.bin", "small.bin", "also.bin", limit=1000)
-    assert [one.sha256 for one in found.values()] == [None, sha256(b"x" * 100), None]
-    assert all(one.reason for one in found.values() if one.sha256 is None)
-    assert [one.size for one in found.values()] == [5000, 100, 901]
-    assert all(one.identity.mtime_ns for one in found.values())
+    materials = made_of(spaces, "large.bin", "small.bin", "also.bin", limit=1000)
+    assert [material.sha256 for material in materials.values()] == [None, sha256(b"x" * 100), None]
+    assert all(material.reason for material in materials.values() if material.sha256 is None)
+    assert [material.size for material in materials.values()] == [5000, 100, 901]
+    assert all(material.identity.mtime_ns for material in materials.values())
 
 
 def test_file_changed_since_plan_is_marked_changed(root, spaces):
@@ -87,9 +87,9 @@ def test_file_changed_since_plan_is_marked_changed(root, spaces):
         watched = Materials([planned], GIB)
         if late:
             late()
-        (one,) = watched.result(touched=frozenset(touched))
-        assert one.changed is changed
-        assert one.sha256 in digests
+        (material,) = watched.result(touched=frozenset(touched))
+        assert material.changed is changed
+        assert material.sha256 in digests
 
 
 def test_substitute_for_file_is_neither_followed_nor_awaited(root, spaces, tmp_path):
@@ -101,13 +101,13 @@ def test_substitute_for_file_is_neither_followed_nor_awaited(root, spaces, tmp_p
         located = spaces.input(path.name)
         path.unlink()
         take(path)
-        (one,) = Materials([located], GIB).result()
-        assert one.sha256 is None
+        (material,) = Materials([located], GIB).result()
+        assert material.sha256 is None
     (root / "a.tif").write_bytes(b"x")
     (root / "a.tif.aux.xml").symlink_to(secret)  # a companion that is a link
-    found = made_of(spaces, "a.tif")
-    assert sha256(b"outside") not in {one.sha256 for one in found.values()}
-    assert found["a.tif"].sha256 == sha256(b"x")
+    materials = made_of(spaces, "a.tif")
+    assert sha256(b"outside") not in {material.sha256 for material in materials.values()}
+    assert materials["a.tif"].sha256 == sha256(b"x")
 
 
 def test_folder_digest_equals_published_folder_digest(root: Path, spaces: Workspaces):
@@ -117,9 +117,9 @@ def test_folder_digest_equals_published_folder_digest(root: Path, spaces: Worksp
     for name, data in files.items():
         (root / "d" / name).write_bytes(data)
     parts = [Part(name, len(data), sha256(data)) for name, data in files.items()]
-    one = made_of(spaces, "d")["d"]
-    assert one.sha256 == tree_digest(sorted(parts, key=lambda part: part.relative.encode()))
-    assert (one.size, one.located.is_folder) == (6, True)
+    material = made_of(spaces, "d")["d"]
+    assert material.sha256 == tree_digest(sorted(parts, key=lambda part: part.relative.encode()))
+    assert (material.size, material.located.is_folder) == (6, True)
 
 
 @pytest.mark.parametrize("odd", ["link", "pipe", "too many", "too large"])
@@ -137,8 +137,8 @@ def test_partly_readable_folder_has_no_digest(root, spaces, monkeypatch, odd):
         monkeypatch.setattr(Materials.__init__, "__defaults__", (lambda _located: (), 3))
     else:
         limit = 99
-    one = made_of(spaces, "d", limit=limit)["d"]
-    assert (one.sha256, bool(one.reason)) == (None, True)
+    material = made_of(spaces, "d", limit=limit)["d"]
+    assert (material.sha256, bool(material.reason)) == (None, True)
     assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has a digest
 
 
@@ -146,8 +146,10 @@ def test_digests_stop_at_the_recorded_file_count(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
     for number in range(5):
         (root / str(number)).write_bytes(b"%d" % number)
-    found = made_of(spaces, *map(str, range(5)))
-    assert [one.sha256 for one in found.values()] == [sha256(b"%d" % number) for number in range(5)]
+    materials = made_of(spaces, *map(str, range(5)))
+    assert [material.sha256 for material in materials.values()] == [
+        sha256(b"%d" % number) for number in range(5)
+    ]
     monkeypatch.setattr(provenance, "MAX_FILES", 3)
     assert len(made_of(spaces, *map(str, range(5)))) == 3
 
@@ -157,8 +159,8 @@ def test_unfinished_digests_say_so_and_close_files(root: Path, spaces: Workspace
         file.truncate(8 << 30)  # a hole: reading it takes seconds
     before = set(os.listdir("/proc/self/fd"))
     watched = Materials([spaces.input("large")], 8 << 30)
-    (one,) = watched.result(patience=0)
-    assert (one.sha256, bool(one.reason)) == (None, True)
+    (material,) = watched.result(patience=0)
+    assert (material.sha256, bool(material.reason)) == (None, True)
     assert set(os.listdir("/proc/self/fd")) == before
 
 
@@ -217,30 +219,34 @@ SHAPE = {  # in-toto's statement and its predicate, as far as other programs rel
 
 def test_statement_has_the_shape_other_programs_read():
     for call in [CALL, Call("c", "p", "odd tool/é", {"x": "\ud800"}, started=1.0)]:
-        told = json.loads(json.dumps(statement(call)))
-        Draft202012Validator(SHAPE).validate(told)
+        document = json.loads(json.dumps(statement(call)))
+        Draft202012Validator(SHAPE).validate(document)
 
 
 def test_statement_names_outputs_as_subjects_inputs_as_materials():
-    told = statement(CALL)
-    assert told["subject"] == [
+    document = statement(CALL)
+    assert document["subject"] == [
         {"name": "/ws/b.tif", "digest": {"sha256": "4" * 64}},
         {"name": "/ws/b.zarr", "digest": {FOLDER_DIGEST: "5" * 64}},
     ]
-    assert [(one["uri"], one["digest"]) for one in told["predicate"]["materials"]] == [
+    assert [(material["uri"], material["digest"]) for material in document["predicate"]["materials"]] == [
         ("oci://example/gdal:3.13", {"sha256": "1" * 64}),
         ("file:///ws/a%20%C3%A9.tif", {"sha256": "2" * 64}),
         ("file:///ws/large", {}),
         ("file:///ws/d", {FOLDER_DIGEST: "3" * 64}),
     ]
-    assert told["predicate"]["metadata"]["completeness"]["materials"] is False
+    assert document["predicate"]["metadata"]["completeness"]["materials"] is False
 
 
 def test_a_record_holds_all_that_is_kept():
-    told = json.loads(json.dumps(record(CALL)))
-    assert (told["duration"], told["removed"], told["catalogue"]) == (2.5, ["/ws/old.ovr"], CALL.catalogue)
-    assert told["materials"] == [dict(row) for row in CALL.inputs]
-    assert (told["image"], told["image_digest"]) == (CALL.image_reference, CALL.image)
+    document = json.loads(json.dumps(record(CALL)))
+    assert (document["duration"], document["removed"], document["catalogue"]) == (
+        2.5,
+        ["/ws/old.ovr"],
+        CALL.catalogue,
+    )
+    assert document["materials"] == [dict(row) for row in CALL.inputs]
+    assert (document["image"], document["image_digest"]) == (CALL.image_reference, CALL.image)
 
 
 def test_impossible_date_does_not_break_the_statement():
@@ -257,11 +263,11 @@ def test_hanging_file_system_does_not_delay_call_end(root, spaces, monkeypatch, 
     (root / "a.bin").write_bytes(b"x")
     let_go, real, hangs = threading.Event(), getattr(os, call), threading.Event()
 
-    def hang(*given: object, **named: object) -> object:
+    def hang(*arguments: object, **named: object) -> object:
         if threading.current_thread().name.startswith("Dummy-"):  # not a thread of `threading`
             hangs.set()
             let_go.wait()
-        return real(*given, **named)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(os, call, hang)
     monkeypatch.setattr(provenance, "_GRACE", 0.01)
@@ -272,7 +278,7 @@ def test_hanging_file_system_does_not_delay_call_end(root, spaces, monkeypatch, 
     ending.join(30)
     let_go.set()
     assert hangs.is_set()
-    assert [one.located.name for one in rows] == ["a.bin"]
+    assert [material.located.name for material in rows] == ["a.bin"]
     until(watched._ended.is_set)
 
 
@@ -280,7 +286,7 @@ def test_hanging_digests_are_bounded_and_reported(root: Path, spaces: Workspaces
     (root / "a.bin").write_bytes(b"x")
     monkeypatch.setattr(provenance, "_THREADS", threading.BoundedSemaphore(1))
     with provenance._THREADS:
-        (one,) = made_of(spaces, "a.bin").values()
-        assert one.sha256 is None
-        assert one.reason
+        (material,) = made_of(spaces, "a.bin").values()
+        assert material.sha256 is None
+        assert material.reason
     assert made_of(spaces, "a.bin")["a.bin"].sha256 == sha256(b"x")

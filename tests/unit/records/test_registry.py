@@ -22,10 +22,10 @@ def standing(name: str, sha256: str) -> Artifact:
 
 
 def test_argument_order_does_not_change_the_digest(registry: Registry) -> None:
-    one = registry.begin_call(Call("c1", "alice", "t", {"a": 1, "b": 2}))
-    two = registry.begin_call(Call("c2", "alice", "t", {"b": 2, "a": 1}))
+    first = registry.begin_call(Call("c1", "alice", "t", {"a": 1, "b": 2}))
+    second = registry.begin_call(Call("c2", "alice", "t", {"b": 2, "a": 1}))
     other = registry.begin_call(Call("c3", "alice", "t", {"b": 1, "a": 2}))
-    assert one.arguments_digest == two.arguments_digest != other.arguments_digest
+    assert first.arguments_digest == second.arguments_digest != other.arguments_digest
 
 
 def test_the_first_ending_of_a_call_stays(registry: Registry) -> None:
@@ -41,8 +41,8 @@ def test_steps_belong_to_workflow_and_not_to_history(registry: Registry) -> None
     begin(registry, "w1")
     for name in ("s1", "s2"):
         begin(registry, name, part_of="w1")
-    assert [one.id for one in registry.search().items] == ["w1"]
-    assert [one.id for one in registry.steps_of("w1")] == ["s1", "s2"]
+    assert [call.id for call in registry.search().items] == ["w1"]
+    assert [call.id for call in registry.steps_of("w1")] == ["s1", "s2"]
     assert registry.steps_of("s1") == ()
 
 
@@ -55,7 +55,7 @@ def test_search_reads_bounded_pages_that_reach_every_call(
     pages, cursor = [], None
     while len(pages) < 10:
         page = registry.search(["old"], cursor=cursor, limit=2)
-        pages.append([one.id for one in page.items])
+        pages.append([call.id for call in page.items])
         if (cursor := page.next_cursor) is None:
             break
     assert pages == [[], ["c5"], ["c1"], ["c0"]]
@@ -74,8 +74,10 @@ def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> 
     begin(registry, "lost", server="dead")
     begin(registry, "running", server="alive")
     lost = ended("lost", "INTERNAL", message="server restarted")
-    found = registry.interrupted(lambda server: server == "alive", lambda _call: lost)
-    assert [(call.id, call.outcome, call.message) for call in found] == [("lost", lost.outcome, lost.message)]
+    interrupted = registry.interrupted(lambda server: server == "alive", lambda _call: lost)
+    assert [(call.id, call.outcome, call.message) for call in interrupted] == [
+        ("lost", lost.outcome, lost.message)
+    ]
     states = {call.id: (call.outcome, call.finished is None) for call in registry.search().items}
     assert states == {"done": ("OK", False), "lost": ("INTERNAL", False), "running": ("", True)}
     assert registry.interrupted(lambda server: server == "alive", lambda _call: lost) == ()
@@ -91,25 +93,25 @@ def test_hostile_text_is_kept_and_does_no_harm(registry: Registry) -> None:
 
 
 def test_recorded_call_is_restored_with_all_its_parts(registry: Registry, clock) -> None:
-    given = {"input": "a.tif", "options": {"x": [1, 2.5, None, True]}}
-    begun = registry.begin_call(
+    arguments = {"input": "a.tif", "options": {"x": [1, 2.5, None, True]}}
+    started = registry.begin_call(
         Call(
-            "c1", "alice", "raster_convert", given, server="s1", plan_digest="ab", argv=("gdal", "raster", "convert"),
+            "c1", "alice", "raster_convert", arguments, server="s1", plan_digest="ab", argv=("gdal", "raster", "convert"),
             image="sha256:00", tool_version="3.13.3", tier="runc", image_reference="gdal:1", catalogue="3.13.3",
             limits={"cpus": 2.0}, approval="yes",
         )
     )  # fmt: skip
-    assert begun.started == clock.now
-    assert len(begun.arguments_digest) == 64
-    assert registry.call("c1") == begun
+    assert started.started == clock.now
+    assert len(started.arguments_digest) == 64
+    assert registry.call("c1") == started
     assert registry.call("c2") is None
     rows = ({"path": "/ws/a.tif", "bytes": 3, "sha256": None, "reason": "too large"},)
     outputs = ({"path": "/ws/b.tif", "kind": "dataset"},)
-    made = {"inputs": rows, "outputs": outputs, "files": rows, "removed": ("/ws/c",), "printed": "ab"}
-    registry.finish_call(ended("c1", "OK", **made))
+    fields = {"inputs": rows, "outputs": outputs, "files": rows, "removed": ("/ws/c",), "printed": "ab"}
+    registry.finish_call(ended("c1", "OK", **fields))
     call = registry.call("c1")
     assert call
-    assert {name: getattr(call, name) for name in made} == made
+    assert {name: getattr(call, name) for name in fields} == fields
 
 
 def test_call_that_ran_is_not_recorded_as_unrun(registry: Registry) -> None:
@@ -122,12 +124,12 @@ def test_call_that_ran_is_not_recorded_as_unrun(registry: Registry) -> None:
 
 
 def test_refused_endless_arguments_keep_only_their_digest(registry: Registry) -> None:
-    given = {"a": "x" * 1_000_000}
-    registry.add_refused(Call("c1", "alice", "t", given, outcome="DENIED"))
-    kept, whole = registry.call("c1"), registry.begin_call(Call("c2", "alice", "t", given))
-    assert kept
-    assert kept.arguments == {}
-    assert kept.arguments_digest == whole.arguments_digest
+    arguments = {"a": "x" * 1_000_000}
+    registry.add_refused(Call("c1", "alice", "t", arguments, outcome="DENIED"))
+    refused, recorded = registry.call("c1"), registry.begin_call(Call("c2", "alice", "t", arguments))
+    assert refused
+    assert refused.arguments == {}
+    assert refused.arguments_digest == recorded.arguments_digest
 
 
 # Artifacts
@@ -170,7 +172,7 @@ def test_undo_restores_replaced_artifacts_in_any_order(registry, subtests):
         with subtests.test(undone=undone, left=left):
             name = f"{undone}-{left}"
             for call, digests in published:
-                publish(registry, call + name, *(standing(name, one) for one in digests))
+                publish(registry, call + name, *(standing(name, digest) for digest in digests))
             for call in undone:
                 registry.retract_artifacts(call + name)
             assert listed(registry).get(name) == left
@@ -179,7 +181,7 @@ def test_undo_restores_replaced_artifacts_in_any_order(registry, subtests):
 def test_undo_reports_removed_artifacts_once(registry: Registry) -> None:
     publish(registry, "c1", standing("a.tif", "11"))
     publish(registry, "c2", standing("a.tif", "22"), standing("new.tif", "23"))
-    assert {one.sha256 for one in registry.retract_artifacts("c2")} == {"22", "23"}
+    assert {row.sha256 for row in registry.retract_artifacts("c2")} == {"22", "23"}
     assert registry.retract_artifacts("c2") == ()
     assert listed(registry) == {"a.tif": "11"}
 
@@ -190,9 +192,9 @@ def test_servers_publishing_to_one_place_do_not_interfere(registry, path):
             begin(server, name)
         with ThreadPoolExecutor(2) as pool:
             for _ in range(100):
-                one = pool.submit(registry.add_artifacts, "c1", [artifact("a.tif", "11")])
-                two = pool.submit(other.add_artifacts, "c2", [artifact("a.tif", "22")])
-                newest = max((*one.result(), *two.result()), key=lambda added: added.id)
+                first = pool.submit(registry.add_artifacts, "c1", [artifact("a.tif", "11")])
+                second = pool.submit(other.add_artifacts, "c2", [artifact("a.tif", "22")])
+                newest = max((*first.result(), *second.result()), key=lambda added: added.id)
                 assert listed(registry) == {"a.tif": newest.sha256}
 
 
@@ -200,10 +202,10 @@ def test_pages_hold_every_artifact_once_newest_first(registry: Registry) -> None
     publish(registry, "c1", *(artifact(f"{number}.tif") for number in range(7)))
     for size in (1, 2, 3, 7, 100):
         page = registry.artifacts(None, size)
-        names = [one.name for one in page.items]
+        names = [row.name for row in page.items]
         while page.next_cursor is not None:
             page = registry.artifacts(page.next_cursor, size)
-            names += [one.name for one in page.items]
+            names += [row.name for row in page.items]
         assert names == [f"{number}.tif" for number in reversed(range(7))]
 
 
@@ -212,7 +214,7 @@ def test_what_is_added_while_paging_moves_nothing(registry: Registry) -> None:
     first = registry.artifacts(None, 2)
     publish(registry, "c2", artifact("new.tif"), artifact("3.tif", "22"))
     rest = registry.artifacts(first.next_cursor, 10)
-    assert [one.name for one in (*first.items, *rest.items)] == ["3.tif", "2.tif", "1.tif", "0.tif"]
+    assert [row.name for row in (*first.items, *rest.items)] == ["3.tif", "2.tif", "1.tif", "0.tif"]
 
 
 def test_foreign_cursor_is_refused(registry: Registry) -> None:
@@ -237,8 +239,8 @@ def test_seconds_are_of_same_principals_successful_commands(registry: Registry, 
         registry.finish_call(ended(name, outcome, durations={"run": seconds}))
     registry.begin_call(Call("c7", "bob", "raster_slope", {}, argv=(*slope, "f.tif")))
     registry.finish_call(ended("c7", "OK", durations={"run": 0.0}))
-    found = registry.seconds_of("alice", [slope, ("gdalwarp",), ("gdal_merge",)])
-    assert {words: sorted(seconds) for words, seconds in found.items()} == {
+    durations = registry.seconds_of("alice", [slope, ("gdalwarp",), ("gdal_merge",)])
+    assert {words: sorted(seconds) for words, seconds in durations.items()} == {
         slope: [pytest.approx(2.0), pytest.approx(6.0)],
         ("gdalwarp",): [pytest.approx(3.0)],
         ("gdal_merge",): [],

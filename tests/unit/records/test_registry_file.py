@@ -20,7 +20,7 @@ __all__ = ["clock", "path", "registry"]
 @pytest.mark.claim("audit.private")
 def test_the_files_are_private(registry: Registry, path: Path) -> None:
     begin(registry, "c1")
-    modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
+    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert len(modes) == 3, "the database and its two companions"
     assert set(modes.values()) == {0o600}
     assert path.parent.stat().st_mode & 0o777 == 0o700

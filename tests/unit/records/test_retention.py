@@ -26,17 +26,17 @@ DAY = 86_400.0
 
 @pytest.fixture
 def log(tmp_path: Path) -> AuditLog:
-    made = AuditLog(tmp_path / "state" / "audit.jsonl")
+    audit_log = AuditLog(tmp_path / "state" / "audit.jsonl")
     for number in range(5):
-        made.append({"type": "x", "number": number})
-    return made
+        audit_log.append({"type": "x", "number": number})
+    return audit_log
 
 
 def rotated(log: AuditLog, times: int = 2) -> tuple[Path, ...]:
     for number in range(times):
         log.rotate({"server": "s"})
-        for other in range(3):
-            log.append({"type": "y", "number": [number, other]})
+        for record in range(3):
+            log.append({"type": "y", "number": [number, record]})
     return segments(log.path)
 
 
@@ -44,20 +44,20 @@ def rotated(log: AuditLog, times: int = 2) -> tuple[Path, ...]:
 def test_closed_and_open_files_form_one_chain(log: AuditLog):
     before = log.checkpoint()
     first, second = rotated(log)
-    found = verify(log.path, before)
-    assert (found.ok, found.first, found.records) == (True, 1, 5 + 2 * 4)
-    assert found.last == log.checkpoint()
+    report = verify(log.path, before)
+    assert (report.ok, report.first, report.records) == (True, 1, 5 + 2 * 4)
+    assert report.last == log.checkpoint()
     assert (first.stat().st_mode & 0o777, log.path.stat().st_mode & 0o777) == (0o600, 0o600)
     # a changed byte of a closed file, a missing closed file, and two swapped files are noticed
-    whole = first.read_bytes()
-    first.write_bytes(whole.replace(b'"number":2', b'"number":3'))
+    first_bytes = first.read_bytes()
+    first.write_bytes(first_bytes.replace(b'"number":2', b'"number":3'))
     assert not verify(log.path).ok
-    first.write_bytes(whole)
-    kept = second.read_bytes()
+    first.write_bytes(first_bytes)
+    second_bytes = second.read_bytes()
     second.unlink()
     assert not verify(log.path).ok
-    second.write_bytes(whole)
-    first.write_bytes(kept)
+    second.write_bytes(first_bytes)
+    first.write_bytes(second_bytes)
     assert not verify(log.path).ok
 
 
@@ -68,14 +68,14 @@ def test_only_checkpoints_in_archived_files_count_as_missing(log: AuditLog, tmp_
     archive = tmp_path / "archive"
     archive.mkdir()
     first.rename(archive / first.name)
-    found = verify(log.path)
-    assert (found.ok, found.first, found.records) == (True, 6, 2 * 4)
+    report = verify(log.path)
+    assert (report.ok, report.first, report.records) == (True, 6, 2 * 4)
     assert not verify(log.path, before).ok
     assert verify(log.path, end).ok  # the next record contains its hash
     second.rename(archive / second.name)
     assert verify(log.path).ok
-    for one in archive.iterdir():
-        one.rename(log.path.with_name(one.name))
+    for file in archive.iterdir():
+        file.rename(log.path.with_name(file.name))
     assert verify(log.path, before).ok
     assert log.append({"type": "z"}).seq == 14
 
@@ -93,7 +93,7 @@ def test_crash_during_rotation_loses_nothing(log: AuditLog, monkeypatch: pytest.
     class Crash(BaseException):
         pass
 
-    def crash(*_given: object) -> None:
+    def crash(*_arguments: object) -> None:
         raise Crash
 
     with monkeypatch.context() as patch:
@@ -101,8 +101,8 @@ def test_crash_during_rotation_loses_nothing(log: AuditLog, monkeypatch: pytest.
         with pytest.raises(Crash):
             log.rotate({"server": "s"})
     seq = log.append({"type": "after"}).seq
-    found = verify(log.path)
-    assert (found.ok, found.last.seq, found.records) == (True, seq, seq)
+    report = verify(log.path)
+    assert (report.ok, report.last.seq, report.records) == (True, seq, seq)
     rotated(log, 1)
     assert verify(log.path).ok
 
@@ -119,10 +119,10 @@ def test_old_records_without_outputs_are_removed_keeping_figures(tmp_path: Path)
     with closing(Registry(settings.state.registry, lambda: now[0])) as registry:
 
         def call(name: str, outcome: str = "OK", *paths: str) -> None:
-            begun = registry.begin_call(Call(name, "ann", "info", {}))
-            registry.finish_call(replace(begun, outcome=outcome, durations={"run": 1.0}))
+            started = registry.begin_call(Call(name, "ann", "info", {}))
+            registry.finish_call(replace(started, outcome=outcome, durations={"run": 1.0}))
             registry.add_artifacts(
-                name, [Artifact(f"file://{one}", one, one, 1, "image/tiff", "00") for one in paths]
+                name, [Artifact(f"file://{path}", path, path, 1, "image/tiff", "00") for path in paths]
             )
 
         call("old")
@@ -141,9 +141,9 @@ def test_old_records_without_outputs_are_removed_keeping_figures(tmp_path: Path)
         call("new")
         before = figures(registry, {"info"}, 0.0)
         for _ in range(2):
-            kept = apply(settings, registry, log, "s")
-        assert kept.calls == 0
-        there = {one.id for one in registry.search().items}
+            removed = apply(settings, registry, log, "s")
+        assert removed.calls == 0
+        there = {row.id for row in registry.search().items}
         assert there == {"listed", "waits", "runs", "new"}
         assert figures(registry, {"info"}, 0.0)["total"] == before["total"]
         with closing(Approvals(settings.state.registry)) as approvals:
@@ -151,9 +151,9 @@ def test_old_records_without_outputs_are_removed_keeping_figures(tmp_path: Path)
             registry.prune(time.time() - 30 * DAY)
             assert approvals.get(over) is None
             assert approvals.get(open_) is not None
-        assert [one.call_id for one in registry.artifacts().items] == ["listed"]
-        pruned = [one for one in module.tail(log.path, 9) if one.event["type"] == "records.pruned"]
-        assert [one.event["count"] for one in pruned] == [2]
+        assert [artifact.call_id for artifact in registry.artifacts().items] == ["listed"]
+        pruned = [record for record in module.tail(log.path, 9) if record.event["type"] == "records.pruned"]
+        assert [record.event["count"] for record in pruned] == [2]
 
 
 def test_oversized_log_continues_in_a_new_file(tmp_path: Path):
@@ -164,5 +164,5 @@ def test_oversized_log_continues_in_a_new_file(tmp_path: Path):
             log.append({"type": "x", "number": number})
             apply(settings, registry, log, "s")
     assert len(segments(log.path)) > 2
-    assert max(one.stat().st_size for one in segments(log.path)) < 3000
+    assert max(file.stat().st_size for file in segments(log.path)) < 3000
     assert verify(log.path).ok

@@ -29,9 +29,9 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World()
-    yield made
-    for store in made.opened:
+    new_world = World()
+    yield new_world
+    for store in new_world.opened:
         store.close()
 
 
@@ -56,8 +56,8 @@ def test_a_task_is_found_by_its_principal_alone(opened: Open):
     assert store.get(task.id, "ann") == task
     for stranger in ("bob", "", "ANN", "ann "):
         assert store.get(task.id, stranger) is None
-    for other in ("", task.id[:-1], task.id + " ", "x", "\ud800", "a" * 100_000):
-        assert store.get(other, "ann") is None
+    for task_id in ("", task.id[:-1], task.id + " ", "x", "\ud800", "a" * 100_000):
+        assert store.get(task_id, "ann") is None
 
 
 def test_ids_are_long_and_never_the_same(opened: Open):
@@ -86,8 +86,8 @@ def test_the_first_ending_stays(opened: Open):
         task = store.create("ann", "warp")
         store.end(task, status, "first", {"first": 1})
         store.end(task, "completed", "second", {"second": 2})
-        found = store.get(task.id, "ann")
-        assert (found.status, found.message, found.payload) == (status, "first", {"first": 1})
+        stored = store.get(task.id, "ann")
+        assert (stored.status, stored.message, stored.payload) == (status, "first", {"first": 1})
 
 
 def test_tasks_per_principal_are_bounded_and_never_dropped(opened, world):
@@ -109,13 +109,13 @@ def test_task_of_dead_server_has_failed(opened: Open, world: World):
     assert opened("one").end(ended, "completed", "done", RESULT).ended
     world.living.discard("one")
     world.now += 5
-    found = later.get(running.id, "ann")
-    assert (found.status, found.message, found.updated) == ("failed", "server restarted", world.now)
-    assert found.payload["code"] == -32603
+    failed = later.get(running.id, "ann")
+    assert (failed.status, failed.message, failed.updated) == ("failed", "server restarted", world.now)
+    assert failed.payload["code"] == -32603
     assert later.get(ended.id, "ann").payload == RESULT
     world.living.add("one")
     world.now += 5
-    assert later.get(running.id, "ann") == found
+    assert later.get(running.id, "ann") == failed
     world.now += KEPT
     assert later.get(running.id, "ann") is None
 
@@ -132,19 +132,19 @@ def test_lost_tasks_do_not_take_room_for_ever(opened: Open, world: World):
 
 def test_created_task_is_on_disk(tmp_path: Path):
     context = multiprocessing.get_context("spawn")
-    said = context.SimpleQueue()
-    process = context.Process(target=_create_and_die, args=(tmp_path / "registry.sqlite", said))
+    queue = context.SimpleQueue()
+    process = context.Process(target=_create_and_die, args=(tmp_path / "registry.sqlite", queue))
     process.start()
-    task_id = said.get()
+    task_id = queue.get()
     process.join()
     store = TaskStore(tmp_path / "registry.sqlite", "two", lambda _server: False)
     assert store.get(task_id, "ann").status == "failed"
     store.close()
 
 
-def _create_and_die(path: Path, said: "multiprocessing.SimpleQueue[str]") -> None:
+def _create_and_die(path: Path, queue: "multiprocessing.SimpleQueue[str]") -> None:
     store = TaskStore(path, "one", lambda _server: True)
-    said.put(store.create("ann", "warp").id)
+    queue.put(store.create("ann", "warp").id)
     os._exit(0)
 
 
@@ -157,5 +157,5 @@ def test_file_is_synced_before_task_is_announced(opened: Open):
 def test_threads_create_no_more_than_the_bound_together(opened: Open):
     stores = [opened("one", most=5), opened("two", most=5)]
     with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(lambda number: stores[number % 2].create("ann", "warp"), range(20)))
-    assert sum(one is not None for one in made) == 5
+        tasks = list(threads.map(lambda number: stores[number % 2].create("ann", "warp"), range(20)))
+    assert sum(task is not None for task in tasks) == 5

@@ -20,8 +20,8 @@ def planned(seal: Seal, *texts: str) -> Plan:
     """A call that reads these addresses."""
     numbered = AddressTable(parse)
     places = tuple(numbered.place(text) for text in texts)
-    made = replace(draft(output()), inputs=places, addresses=numbered.addresses)
-    return plan(made, hidden=seal(numbered.addresses))
+    remote_draft = replace(draft(output()), inputs=places, addresses=numbered.addresses)
+    return plan(remote_draft, hidden=seal(numbered.addresses))
 
 
 @pytest.fixture
@@ -32,17 +32,17 @@ def seal(tmp_path: Path) -> Seal:
 @pytest.mark.claim("approval.covers-hidden", "approval.bound-to-plan")
 @pytest.mark.parametrize("name", ["key", "token", "sig", "st", "X-Amz-Signature", "access_token"])
 def test_plan_digest_depends_on_the_secret(seal: Seal, name: str):
-    one, same, other = (planned(seal, f"{HOST}?{name}={value}").digest for value in ("a", "a", "OTHER"))
-    assert one == same
-    assert len({one, other, planned(seal, HOST).digest}) == 3
+    first, same, other = (planned(seal, f"{HOST}?{name}={value}").digest for value in ("a", "a", "OTHER"))
+    assert first == same
+    assert len({first, other, planned(seal, HOST).digest}) == 3
 
 
 @pytest.mark.claim("approval.covers-hidden")
 def test_files_beside_an_address_are_covered_and_shown(seal: Seal):
-    plain, more = planned(seal, HOST), planned(seal, f"{HOST}#with=aux.xml,ovr,msk")
-    assert plain.digest != more.digest
-    told = question_text(parts(more, "it writes", {"tier": "runc"}))
-    assert all(name in told for name in ("aux.xml", "ovr", "msk"))
+    plain, extended = planned(seal, HOST), planned(seal, f"{HOST}#with=aux.xml,ovr,msk")
+    assert plain.digest != extended.digest
+    question = question_text(parts(extended, "it writes", {"tier": "runc"}))
+    assert all(name in question for name in ("aux.xml", "ovr", "msk"))
 
 
 @pytest.mark.claim("approval.covers-hidden")
@@ -55,8 +55,8 @@ def test_which_address_has_which_secret_is_covered(seal: Seal):
 def test_each_state_folder_has_a_lasting_private_key(tmp_path: Path):
     addresses = (parse(f"{HOST}?key=a"),)
     (tmp_path / "other").mkdir()
-    one, again, other = (Seal(tmp_path / name)(addresses) for name in ("k", "k", "other/k"))
-    assert one == again != other
+    first, again, other = (Seal(tmp_path / name)(addresses) for name in ("k", "k", "other/k"))
+    assert first == again != other
     assert (tmp_path / "k").stat().st_mode & 0o777 == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {"k", "other"}
 

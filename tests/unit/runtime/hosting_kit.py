@@ -38,10 +38,10 @@ class Machine:
         self.attest: Callable[[], None] = lambda: None
 
     def open(self, *_: Any) -> "Connected":
-        made = Connected(self.engine)
+        connection = Connected(self.engine)
         self.engine.info()  # raises if it is gone
-        self.opened.append(made)
-        return made
+        self.opened.append(connection)
+        return connection
 
     def restart(self) -> None:
         """Ends its containers; from now on another engine answers."""
@@ -49,17 +49,17 @@ class Machine:
         self.engine = MemoryEngine(worker, numbers=old.numbers)
         self._past.append(old)
         old.gone = True
-        for one in [*old.boxes.values()]:
-            one.removed.set()
-            one.end(KILLED)
+        for box in [*old.boxes.values()]:
+            box.removed.set()
+            box.end(KILLED)
 
     def sweep(self) -> None:
         """Removes leftovers of engines that are gone, as a machine does."""
-        for one in self._past:
-            one.gone, one.before = False, lambda _what, _about: None
-            for name in [*one.boxes]:
-                one.container(name).remove()
-            one.gone = True
+        for engine in self._past:
+            engine.gone, engine.before = False, lambda _what, _about: None
+            for name in [*engine.boxes]:
+                engine.container(name).remove()
+            engine.gone = True
 
 
 class Connected:
@@ -80,11 +80,11 @@ class Connected:
 
 @contextlib.contextmanager
 def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> Iterator[Hosting]:
-    def open_first(*given: Any, fresh: bool = False) -> opening.OpenedEngine:
-        return opening.OpenedEngine(machine.open(*given), "memory")
+    def open_first(*arguments: Any, fresh: bool = False) -> opening.OpenedEngine:
+        return opening.OpenedEngine(machine.open(*arguments), "memory")
 
     patch.setattr(opening, "open_first", open_first)
-    patch.setattr(hosting_module, "_forget_trials", lambda: None)  # there are none
+    patch.setattr(hosting_module, "_forget_trials", lambda: None)  # there are no trials
     patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
     patch.setattr(hosting_module, "resolve", lambda *_: IMAGE)
     patch.setattr(hosting_module, "attest", lambda *_: machine.attest() or ())

@@ -27,9 +27,9 @@ def test_processors_decide_how_many_calls_fit_unless_set():
 )
 def test_concurrent_calls_never_exceed_the_memory_share(cpus, memory, each, share, asked):
     try:
-        found = concurrent_calls(cpus, memory, Limits(memory_bytes=each), share, asked)
+        count = concurrent_calls(cpus, memory, Limits(memory_bytes=each), share, asked)
     except CapacityExhausted:
         assert each > int(memory * share)
     else:
-        assert found >= 1
-        assert found * each <= memory * share
+        assert count >= 1
+        assert count * each <= memory * share

@@ -27,8 +27,8 @@ def machine() -> Machine:
 
 @pytest.fixture
 def hosting(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosting]:
-    with hosted(machine, tmp_path, monkeypatch) as made:
-        yield made
+    with hosted(machine, tmp_path, monkeypatch) as new_hosting:
+        yield new_hosting
 
 
 def boxes(hosting: Hosting):
@@ -57,7 +57,7 @@ def in_time(do) -> list[object]:
 
 @pytest.mark.claim("faults.engine-fails")
 def test_failed_container_leaves_every_host_and_other_containers(hosting, machine, cancel):
-    first, second = (hosting.ready(one) for one in boxes(hosting))
+    first, second = (hosting.ready(box) for box in boxes(hosting))
     hosting.keep_warm()
     second.pool.keep()
     until(lambda: first.pool.figures().waiting and second.pool.figures().waiting)
@@ -72,7 +72,7 @@ def test_failed_container_leaves_every_host_and_other_containers(hosting, machin
         pass
     hosting.failed(first)
     machine.engine.before = lambda _what, _about: None
-    assert [hosting.ready(one) for one in boxes(hosting)] == [first, second]
+    assert [hosting.ready(box) for box in boxes(hosting)] == [first, second]
     assert waiting <= {*machine.engine.boxes}
     assert call(hosting, first, cancel).usage.pool == "warm"
 
@@ -103,7 +103,8 @@ def test_lost_engine_closes_after_its_last_call(hosting, machine, cancel):
         with pytest.raises(EngineUnavailable):  # its container disappeared with its engine
             stack.close()
     until(lambda: old.engine.closed == 1)
-    until(lambda: sum(not one.closed for one in machine.opened) == 1)  # the engine of the current host
+    # the engine of the current host
+    until(lambda: sum(not connection.closed for connection in machine.opened) == 1)
 
 
 @pytest.mark.claim("faults.engine-fails")
@@ -126,7 +127,7 @@ def test_a_set_up_that_fails_leaves_nothing_open(hosting, machine):
     finally:
         gc.enable()
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
-    assert all(one.closed for one in machine.opened)
+    assert all(connection.closed for connection in machine.opened)
 
 
 @pytest.mark.claim("faults.engine-fails")

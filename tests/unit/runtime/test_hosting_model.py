@@ -1,8 +1,8 @@
 """A model of the hosts and their pools: a failure, in any order, affects only its own part, and nothing stays open.
 
-Invariants: a healthy container is never removed because another one failed; a call waits for nothing that a removal
-holds; an engine is closed once, and only after its last call; at the end there are as many descriptors and threads as
-before.
+Invariants: a healthy container is never removed because another one failed; no call waits for a resource that a
+removal holds; an engine is closed once, and only after its last call; at the end there are as many descriptors and
+threads as before.
 """
 
 import contextlib
@@ -72,9 +72,11 @@ class Hosts(RuleBasedStateMachine):
     @contextlib.contextmanager
     def nobody_else_is_removed(self, but: Box | None = None) -> Any:
         engine = self.machine.engine
-        waiting = [one for host in self.hosting._hosts() for one in host.pool._inventory.idle]
+        waiting = [idle for host in self.hosting._hosts() for idle in host.pool._inventory.idle]
         used = [lease._claimed for _, lease in self.leases]
-        names = {one.slot.container.id for one in (*waiting, *used) if one.slot.engine.is_of(engine)}
+        names = {
+            claimed.slot.container.id for claimed in (*waiting, *used) if claimed.slot.engine.is_of(engine)
+        }
         healthy = {
             name for name in names if (box := engine.boxes.get(name)) and box.running and box is not but
         }
@@ -120,7 +122,7 @@ class Hosts(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def a_container_dies(self, number: int) -> None:
-        living = [one for one in [*self.machine.engine.boxes.values()] if one.running]
+        living = [box for box in [*self.machine.engine.boxes.values()] if box.running]
         if not living:
             return
         box, hosts = living[number % len(living)], self.hosting._hosts()
@@ -185,7 +187,7 @@ class Hosts(RuleBasedStateMachine):
     def an_engine_is_closed_once_and_not_while_it_is_used(self) -> None:
         if not hasattr(self, "machine"):
             return
-        assert all(one.closed <= 1 for one in self.machine.opened)
+        assert all(connection.closed <= 1 for connection in self.machine.opened)
         used = [host for host, _ in self.leases] + list(self.hosting._hosts())
         assert not any(host.engine.closed for host in used)
 
@@ -195,7 +197,7 @@ class Hosts(RuleBasedStateMachine):
                 pass
         self.leases.clear()
         self.serving.close()
-        until(lambda: all(one.closed == 1 for one in self.machine.opened))
+        until(lambda: all(connection.closed == 1 for connection in self.machine.opened))
         until(lambda: not self.machine.engine.boxes)
         self.machine.sweep()
 

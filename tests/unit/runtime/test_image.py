@@ -32,16 +32,16 @@ def body(version: str | None = "3.13.3", label: str = "org.opencontainers.image.
 
 
 def standin_body(version: str) -> dict:
-    made = body(version, VERSION_LABEL)
-    made["Config"]["Labels"][STANDIN_LABEL] = "true"
-    return made
+    image = body(version, VERSION_LABEL)
+    image["Config"]["Labels"][STANDIN_LABEL] = "true"
+    return image
 
 
 @pytest.fixture
 def engine() -> Iterator[SocketEngine]:
     # a socket's path has at most 107 bytes, which pytest's folders may exceed
-    with tempfile.TemporaryDirectory(prefix="e") as folder, socket_engine(Path(folder) / "e.sock") as made:
-        yield made
+    with tempfile.TemporaryDirectory(prefix="e") as folder, socket_engine(Path(folder) / "e.sock") as server:
+        yield server
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def asked_to_pull(engine: SocketEngine) -> bool:
 def test_official_image_is_preferred_then_newest_standin(engine, images):
     for version in ("3.9.9", "3.13.3", "3.12.10"):
         engine.images[f"gdal-mcp-standin:{version}"] = standin_body(version)
-    found = resolve(images, GDAL_IMAGE)
-    assert (found.reference, found.standin, found.digest) == (STANDIN, True, ID)
+    image = resolve(images, GDAL_IMAGE)
+    assert (image.reference, image.standin, image.digest) == (STANDIN, True, ID)
     assert len(engine.requests) <= 2
     engine.images[SMALL] = body()
     assert resolve(images, GDAL_IMAGE).reference == SMALL
@@ -78,8 +78,8 @@ def test_official_image_is_preferred_then_newest_standin(engine, images):
 def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, images: DockerImages) -> None:
     pinned = f"ghcr.io/osgeo/gdal@{DIGEST}"
     engine.images = {OFFICIAL: body(Id=f"sha256:{'9' * 64}"), pinned: body(RepoDigests=[pinned])}
-    found = resolve(images, GDAL_IMAGE, pinned)
-    assert (found.reference, found.id, found.digest) == (pinned, ID, DIGEST)
+    image = resolve(images, GDAL_IMAGE, pinned)
+    assert (image.reference, image.id, image.digest) == (pinned, ID, DIGEST)
 
 
 @pytest.mark.claim("supply.image-named")
@@ -87,9 +87,9 @@ def test_image_is_pulled_by_digest_from_named_mirror(engine: SocketEngine, image
     mirrored = f"mirror.test:5000/osgeo/gdal@{DIGEST}"
     engine.images[OFFICIAL] = body(Id=f"sha256:{'9' * 64}", RepoDigests=[f"ghcr.io/osgeo/gdal@{DIGEST}"])
     engine.registry[mirrored] = body(RepoDigests=[mirrored])
-    found = ensure(images, GDAL_IMAGE, mirrored, silent)
+    image = ensure(images, GDAL_IMAGE, mirrored, silent)
     assert asked_to_pull(engine)
-    assert (found.reference, found.id, found.digest) == (mirrored, ID, DIGEST)
+    assert (image.reference, image.id, image.digest) == (mirrored, ID, DIGEST)
 
 
 def test_untagged_image_means_latest_even_behind_a_port() -> None:
@@ -124,16 +124,16 @@ def test_suggested_command_fetches_the_missing_named_image(engine, images):
     suggested = [shlex.split(command) for command in re.findall("`([^`]+)`", str(missing.value))]
     assert ["docker", "pull", SMALL] in suggested
     [setup] = [words[len(program()) :] for words in suggested if words[: len(program())] == list(program())]
-    given = build_parser().parse_args(setup)
+    options = build_parser().parse_args(setup)
     assert setup[0] == "setup"
-    assert given.image == "small"
+    assert options.image == "small"
 
 
 @pytest.mark.claim("supply.image-named")
 def test_unlabelled_image_is_ordinary_and_id_gets_algorithm(engine, images):
     engine.images["mine/gdal:3.13.3"] = body() | {"Id": "1" * 64}  # in Podman's format
-    found = resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
-    assert (found.standin, found.id) == (False, ID)
+    image = resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
+    assert (image.standin, image.id) == (False, ID)
 
 
 @pytest.mark.claim("supply.old-gdal")
@@ -216,21 +216,21 @@ def loading(layer: str, current: int) -> dict:
 
 def test_a_pull_reports_progress_and_the_engines_error() -> None:
     arrived = {"status": "Pull complete", "id": "a"}
-    begun = {"status": "Pulling fs layer", "id": "c"}
-    events = [begun, loading("a", 10_000_000), loading("b", 20_000_000), arrived]
+    pulling = {"status": "Pulling fs layer", "id": "c"}
+    events = [pulling, loading("a", 10_000_000), loading("b", 20_000_000), arrived]
     for step, expected in ((0.0, ["10 of 100 MB"]), (6.0, ["10 of 100 MB", "30 of 200 MB", "120 of 200 MB"])):
         lines: list[str] = []
         times = itertools.count(0.0, step)  # between two reads of the clock
         follow(events, lines.append, lambda times=times: next(times))
-        told = [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines]
-        assert told == [*expected, "120 of 200 MB"]  # the final result
+        progress = [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines]
+        assert progress == [*expected, "120 of 200 MB"]  # the final result
     with pytest.raises(PullFailed):
         follow([loading("a", 5), {"error": "no space"}, arrived], lines.append)
 
 
 def test_endlessly_retried_pull_ends() -> None:
-    hours, asked = itertools.count(0.0, 3600.0), itertools.count()
-    events = ({"status": f"Retrying in 5 seconds: {number}", "id": "a"} for number in asked)
+    hours, attempts = itertools.count(0.0, 3600.0), itertools.count()
+    events = ({"status": f"Retrying in 5 seconds: {number}", "id": "a"} for number in attempts)
     with pytest.raises(PullFailed):
         follow(itertools.islice(events, 100), print, lambda: next(hours))
-    assert next(asked) < 100
+    assert next(attempts) < 100

@@ -30,30 +30,30 @@ print(json.dumps({name: facts[name].split() for name in ("Uid", "Gid", "CapEff",
 def started(maps: Path, state: Path, run_as: str) -> dict[str, list[str]]:
     command = [sys.executable, "-c", PROGRAM, str(maps), str(state), run_as]
     run = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "HOME": "/root"})
-    told: dict[str, list[str]] = json.loads(run.stdout)
-    return told
+    status: dict[str, list[str]] = json.loads(run.stdout)
+    return status
 
 
 @pytest.fixture
 def maps(tmp_path: Path) -> Path:
     """A workspace of another user."""
-    made = tmp_path / "maps"
-    made.mkdir()
-    os.chown(made, 1234, 1235)
-    return made
+    folder = tmp_path / "maps"
+    folder.mkdir()
+    os.chown(folder, 1234, 1235)
+    return folder
 
 
 @pytest.mark.claim("engine.root-given-up")
 def test_server_becomes_owner_permanently_with_its_records(tmp_path: Path, maps: Path):
     state = tmp_path / "state"
     (state / "servers").mkdir(parents=True)
-    told = started(maps, state, "owner")
-    assert (told["Uid"], told["Gid"]) == (["1234"] * 4, ["1235"] * 4)
-    assert (int(told["CapEff"][0], 16), int(told["CapPrm"][0], 16), told["NoNewPrivs"]) == (0, 0, ["1"])
-    assert told["home"] == [
+    status = started(maps, state, "owner")
+    assert (status["Uid"], status["Gid"]) == (["1234"] * 4, ["1235"] * 4)
+    assert (int(status["CapEff"][0], 16), int(status["CapPrm"][0], 16), status["NoNewPrivs"]) == (0, 0, ["1"])
+    assert status["home"] == [
         str(state)
     ]  # not root's home, in which the owner cannot read the engine's configuration
-    assert {(one.stat().st_uid, one.stat().st_gid) for one in (state, state / "servers")} == {(1234, 1235)}
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in (state, state / "servers")} == {(1234, 1235)}
 
 
 def test_server_stays_root_for_closed_folders_or_unasked(tmp_path: Path, maps: Path):

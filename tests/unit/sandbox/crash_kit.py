@@ -44,9 +44,9 @@ class Forks:
 
 @cache
 def _forks() -> Forks:
-    made = Forks()
-    atexit.register(made.close)
-    return made
+    forks = Forks()
+    atexit.register(forks.close)
+    return forks
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -75,14 +75,14 @@ def killed(root: Path, number: int, work: Work, *, native: bool) -> None:
 
 
 def settled(area: StagingArea) -> dict[str, bytes]:
-    """The workspace after recovery, which must complete in one run, need no person and leave nothing behind."""
-    findings = {one.outcome for one in area.recover()}
+    """The workspace after recovery, which must complete in one run, need no help and leave nothing behind."""
+    findings = {finding.outcome for finding in area.recover()}
     assert not findings & {RecoveryOutcome.CONFLICT, RecoveryOutcome.DAMAGED}
-    found = tree(area.workspace.root)
+    contents = tree(area.workspace.root)
     assert leftovers(area.workspace.root) == []
     assert area.recover() == ()
-    assert tree(area.workspace.root) == found
-    return found
+    assert tree(area.workspace.root) == contents
+    return contents
 
 
 def first_point(

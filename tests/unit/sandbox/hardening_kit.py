@@ -47,19 +47,19 @@ def host(facts=DOCKER_20, **changes):
     return body(facts, **changes)["HostConfig"]
 
 
-def truthful(asked):
+def truthful(requested):
     """The engine's inspect answer for a container that was created exactly as requested."""
-    config = copy.deepcopy({name: value for name, value in asked.items() if name != "HostConfig"})
-    mounts = asked["HostConfig"]["Mounts"]
+    config = copy.deepcopy({name: value for name, value in requested.items() if name != "HostConfig"})
+    mounts = requested["HostConfig"]["Mounts"]
     filled_in = {"Links": None, "Binds": None, "ShmSize": 67108864}
     bind = {"Type": "bind", "Mode": "", "Propagation": "rprivate"}
     return {
-        "Image": asked["Image"],
-        "Path": asked["Entrypoint"][0],
-        "Args": list(asked["Cmd"]),
+        "Image": requested["Image"],
+        "Path": requested["Entrypoint"][0],
+        "Args": list(requested["Cmd"]),
         "AppArmorProfile": "docker-default",
         "Config": {**config, "Volumes": None, "OnBuild": None},
-        "HostConfig": {**copy.deepcopy(asked["HostConfig"]), **filled_in},
+        "HostConfig": {**copy.deepcopy(requested["HostConfig"]), **filled_in},
         "Mounts": [
             {"Source": row["Source"], "Destination": row["Target"], "RW": not row["ReadOnly"], **bind}
             for row in mounts

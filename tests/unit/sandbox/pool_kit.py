@@ -46,7 +46,7 @@ def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> S
 
 def promised(capacity: LockFileCapacity) -> int:
     """The bytes that are reserved in this process."""
-    return sum(one.length for one in [*capacity._reservations]) * MIB
+    return sum(reservation.length for reservation in [*capacity._reservations]) * MIB
 
 
 READS = kind("reads")
@@ -124,7 +124,7 @@ def wake(pool: WarmPool) -> None:
 
 
 def together(count: int, do: Callable[[int], object]) -> list[object]:
-    """Results of so many threads that start at the same moment."""
+    """Results of this many threads that start at the same moment."""
     start, results = threading.Barrier(count), [None] * count
 
     def one(number: int) -> None:

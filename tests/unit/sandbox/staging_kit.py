@@ -65,7 +65,7 @@ class Plan:
 def plan(area: StagingArea, staged: Tree) -> Plan:
     names = tuple(dict.fromkeys(name.split("/")[0] for name in staged))
     targets = {name: place(area, name) for name in names}
-    gone = tuple(one for target in targets.values() for one in Listings().companions(target))
+    gone = tuple(companion for target in targets.values() for companion in Listings().companions(target))
     return Plan(staged, tuple(Publication(name, target) for name, target in targets.items()), gone)
 
 
@@ -95,8 +95,8 @@ def act(
     between: Callable[[], object] = lambda: None,
 ) -> Published:
     """Runs `between` after the plan was made and before the call acts."""
-    places = [*gone, *(one for transfer in transfers for one in (transfer.source, transfer.target))]
-    listings = {one.relative: listing_of(one) for one in places if one.is_folder}
+    places = [*gone, *(path for transfer in transfers for path in (transfer.source, transfer.target))]
+    listings = {path.relative: listing_of(path) for path in places if path.is_folder}
     between()
     with area.open(call_id, USER) as staging:
         fill(staging, planned.staged)

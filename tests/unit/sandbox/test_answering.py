@@ -24,17 +24,17 @@ class Wire:
 
     @property
     def answers(self):
-        found, data = {}, bytes(self.sent)
+        by_number, data = {}, bytes(self.sent)
         while data:
             number, status, length = ANSWER.unpack_from(data)
-            assert number not in found
-            found[number] = (status, data[ANSWER.size : ANSWER.size + length])
+            assert number not in by_number
+            by_number[number] = (status, data[ANSWER.size : ANSWER.size + length])
             data = data[ANSWER.size + length :]
-        return found
+        return by_number
 
 
 class Held:
-    """Answers with the name once it may; knows the maximum of simultaneous questions."""
+    """Answers with the name once `gate` is set; `most` is the highest number of simultaneous questions."""
 
     def __init__(self):
         self.gate, self.lock, self.closed = threading.Event(), threading.Lock(), False
@@ -58,9 +58,9 @@ class Held:
 
 @pytest.fixture
 def held():
-    made = Held()
-    yield made
-    made.gate.set()
+    answerer = Held()
+    yield answerer
+    answerer.gate.set()
 
 
 def test_every_question_is_answered_once_and_whole(held):

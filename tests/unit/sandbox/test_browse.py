@@ -17,13 +17,13 @@ from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 def walk(folder: Folder) -> Iterator[tuple[FolderEntry, bool]]:
     """Entries of a folder and below, each with True if it is a folder that was not entered."""
     for name in folder.names:
-        found = folder.look(name)
-        if found is None or found.kind is not EntryKind.FOLDER:
-            yield from [(found, False)] if found else []
+        entry = folder.look(name)
+        if entry is None or entry.kind is not EntryKind.FOLDER:
+            yield from [(entry, False)] if entry else []
             continue
         with folder.enter(name) as inner:
             if inner is not SkipReason.GONE:
-                yield found, inner is SkipReason.CLOSED
+                yield entry, inner is SkipReason.CLOSED
             if isinstance(inner, Folder):
                 yield from walk(inner)
 
@@ -35,11 +35,11 @@ def everything(root: Path, at: str = "", **bounds: int) -> list[tuple[FolderEntr
 
 
 def all_found(root: Path) -> list[FolderEntry]:
-    return [found for found, _ in everything(root)]
+    return [entry for entry, _ in everything(root)]
 
 
 def paths(root: Path, at: str = "", **bounds: int) -> list[str]:
-    return [str(found.relative) for found, _ in everything(root, at, **bounds)]
+    return [str(entry.relative) for entry, _ in everything(root, at, **bounds)]
 
 
 def test_entries_are_listed_in_byte_order(root):
@@ -50,15 +50,15 @@ def test_entries_are_listed_in_byte_order(root):
 
 def test_a_file_is_told_as_it_is(root):
     write(root, {"a.tif": b"12345"})
-    (found,) = all_found(root)
+    (entry,) = all_found(root)
     status = (root / "a.tif").stat()
-    assert (found.kind, found.identity.size, found.identity.mtime_ns) == (
+    assert (entry.kind, entry.identity.size, entry.identity.mtime_ns) == (
         EntryKind.FILE,
         5,
         status.st_mtime_ns,
     )
-    assert found.located.path == root / "a.tif"
-    assert found.located.identity == Identity.of(status)
+    assert entry.located.path == root / "a.tif"
+    assert entry.located.identity == Identity.of(status)
 
 
 def test_link_is_listed_with_target_and_not_entered(root, tmp_path):
@@ -71,7 +71,7 @@ def test_link_is_listed_with_target_and_not_entered(root, tmp_path):
     }.items():  # fmt: skip
         (root / name).symlink_to(target)
     write(root, {f"{RESERVED}/undo/x": b""})
-    links = {found.name: found.leads for found in all_found(root) if found.kind is EntryKind.LINK}
+    links = {entry.name: entry.leads for entry in all_found(root) if entry.kind is EntryKind.LINK}
     assert links == {
         "in": LinkTarget.INSIDE, "out": LinkTarget.OUTSIDE, "out-file": LinkTarget.OUTSIDE, "gone": LinkTarget.NOWHERE,
         "gone-out": LinkTarget.OUTSIDE, "self": LinkTarget.OUTSIDE, "chain": LinkTarget.OUTSIDE, "ours": LinkTarget.OUTSIDE,
@@ -86,8 +86,8 @@ def test_server_folder_is_hidden_but_namesakes_are_not(root):
 
 def test_a_folder_below_the_depth_is_told_closed(root):
     write(root, {"a/b/c": b"", "d": b""})
-    told = [(str(found.relative), closed) for found, closed in everything(root, depth=1)]
-    assert told == [("a", True), ("d", False)]
+    rows = [(str(entry.relative), closed) for entry, closed in everything(root, depth=1)]
+    assert rows == [("a", True), ("d", False)]
     assert paths(root, depth=2) == ["a", "a/b", "d"]
 
 
@@ -99,9 +99,9 @@ def test_however_deep_folders_are_the_walk_ends(root):
         os.close(folder)
         folder = inner
     os.close(folder)
-    found = everything(root, depth=10_000)
-    assert len(found) < 100
-    assert [closed for _, closed in found] == [False] * (len(found) - 1) + [True]
+    entries = everything(root, depth=10_000)
+    assert len(entries) < 100
+    assert [closed for _, closed in entries] == [False] * (len(entries) - 1) + [True]
 
 
 def test_folder_with_too_many_names_is_incomplete(root):
@@ -110,27 +110,27 @@ def test_folder_with_too_many_names_is_incomplete(root):
     expected = {1: [False], 3: [True, False, False], 9: [True, True, False], 10: [True] * 3}
     for limit, complete in expected.items():
         with opened(workspaces, workspaces.input(str(root)), limit=limit) as folder:
-            seen, names = [folder.complete], len(folder.names)
+            completeness, names = [folder.complete], len(folder.names)
             for name in ("a", "b")[: len(complete) - 1]:
                 with folder.enter(name) as inner:
                     assert isinstance(inner, Folder)
-                    seen, names = [*seen, inner.complete], names + len(inner.names)
-        assert (seen, names) == (complete, limit)
+                    completeness, names = [*completeness, inner.complete], names + len(inner.names)
+        assert (completeness, names) == (complete, limit)
 
 
 def test_names_that_are_no_text_are_told_escaped(root):
     with open(os.fsencode(root) + b"/\xff\xfe.tif", "wb"):
         pass
-    (found,) = all_found(root)
-    assert found.shown == "\\xff\\xfe.tif"
-    assert os.fsencode(found.relative) == b"\xff\xfe.tif"
-    found.shown.encode()
+    (entry,) = all_found(root)
+    assert entry.shown == "\\xff\\xfe.tif"
+    assert os.fsencode(entry.relative) == b"\xff\xfe.tif"
+    entry.shown.encode()
 
 
 def test_pipes_are_told_and_not_opened(root):
     os.mkfifo(root / "pipe")
-    (found,) = all_found(root)
-    assert found.kind is EntryKind.OTHER
+    (entry,) = all_found(root)
+    assert entry.kind is EntryKind.OTHER
 
 
 def test_a_file_is_no_folder_to_walk(root):
@@ -143,16 +143,16 @@ def test_entry_that_vanishes_or_becomes_link_is_skipped(root, tmp_path):
     write(root, {"a/x": b"", "b/x": b"", "c/x": b""})
     write(tmp_path, {"outside/secret": b""})
     workspaces = Workspaces((Workspace.at(root, writable=True),))
-    found = []
+    visited = []
     with opened(workspaces, workspaces.input(str(root))) as folder:
-        for one, _ in walk(folder):
-            if one.name == "a":
+        for entry, _ in walk(folder):
+            if entry.name == "a":
                 (root / "b/x").unlink()
                 (root / "b").rmdir()
                 (root / "c").rename(tmp_path / "c")
                 (root / "c").symlink_to("../outside")
-            found.append(str(one.relative))
-    assert found == ["a", "a/x", "c"]
+            visited.append(str(entry.relative))
+    assert visited == ["a", "a/x", "c"]
 
 
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1, max_size=20)
@@ -166,10 +166,10 @@ def test_repeated_walks_agree_without_duplicates(tmp_path_factory, names):
             (root / name).mkdir() if number % 2 else (root / name).write_bytes(b"")
     first = all_found(root)
     assert first == all_found(root)
-    relatives = [found.relative for found in first]
+    relatives = [entry.relative for entry in first]
     assert len(set(relatives)) == len(relatives)
-    assert {str(one) for one in relatives} == {
-        one.name for one in root.iterdir() if one.name.casefold() != RESERVED
+    assert {str(path) for path in relatives} == {
+        path.name for path in root.iterdir() if path.name.casefold() != RESERVED
     }
     assert relatives == sorted(
         relatives, key=lambda path: [os.fsencode(part) for part in PurePosixPath(path).parts]

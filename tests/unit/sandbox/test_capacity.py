@@ -63,17 +63,17 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ours(file: Path) -> Iterator[LockFileCapacity]:
-    """Room for four of 64 MiB."""
-    made = LockFileCapacity(file, 256 * MIB)
-    yield made
-    made.close()
+    """Memory for four reservations of 64 MiB."""
+    capacity = LockFileCapacity(file, 256 * MIB)
+    yield capacity
+    capacity.close()
 
 
 @pytest.fixture
 def other(file: Path) -> Iterator[Other]:
-    made = Other(file, 256 * MIB, 64 * MIB)
-    yield made
-    made.close()
+    another = Other(file, 256 * MIB, 64 * MIB)
+    yield another
+    another.close()
 
 
 @pytest.mark.claim("resources.memory-promised")
@@ -82,7 +82,7 @@ def test_promised_memory_stays_within_total_and_is_reusable(ours: LockFileCapaci
     assert all(places)
     assert ours.take(64 * MIB) is None
     places[1].release()
-    places[1].release()  # no more is free for it
+    places[1].release()  # a second release frees no more memory
     assert ours.take(64 * MIB) is not None
     assert ours.take(64 * MIB) is None
     assert promised(ours) == 256 * MIB
@@ -153,24 +153,24 @@ def test_impossible_request_fails_at_once_and_others_wait(ours: LockFileCapacity
     with pytest.raises(CapacityExhausted):
         ours.wait(257 * MIB, 1e9, lambda: bool(looks.append(1)))
     assert looks == []
-    held = [ours.take(64 * MIB) for _ in range(4)]
+    reserved = [ours.take(64 * MIB) for _ in range(4)]
     with pytest.raises(CapacityExhausted):
         ours.wait(64 * MIB, 0.0)
-    assert all(held)
+    assert all(reserved)
 
 
 def test_who_waits_may_make_room_or_give_up(ours: LockFileCapacity):
-    held = [ours.take(256 * MIB)]
+    reserved = [ours.take(256 * MIB)]
 
     def make_room() -> bool:
-        held.pop().release()
+        reserved.pop().release()
         return True
 
     place = ours.wait(64 * MIB, 60.0, make_room)
     assert promised(ours) == 64 * MIB
-    assert held == []
+    assert reserved == []
     place.release()
-    held.append(ours.take(256 * MIB))
+    reserved.append(ours.take(256 * MIB))
     with pytest.raises(KeyboardInterrupt):
         ours.wait(64 * MIB, 60.0, lambda: (_ for _ in ()).throw(KeyboardInterrupt))
 
@@ -219,9 +219,9 @@ def test_scattered_free_memory_can_be_promised_whole(ours: LockFileCapacity):
 @pytest.mark.claim("resources.memory-promised")
 def test_reopening_files_in_process_drops_no_promise(ours: LockFileCapacity, file: Path, other: Other):
     assert all(ours.take(64 * MIB) for _ in range(4))
-    for one in [file, *file.glob("*")]:
-        if one.is_file():
-            one.open("rb").close()
+    for path in [file, *file.glob("*")]:
+        if path.is_file():
+            path.open("rb").close()
     second = LockFileCapacity(file, 256 * MIB)
     assert second.take(64 * MIB) is None
     second.close()
@@ -231,7 +231,7 @@ def test_reopening_files_in_process_drops_no_promise(ours: LockFileCapacity, fil
 @pytest.mark.claim("resources.memory-promised")
 def test_large_request_precedes_later_small_ones(ours: LockFileCapacity, other: Other):
     """Small requests, of this process and another one, never leave enough free at once for the large one."""
-    held, looked, got = [ours.take(64 * MIB) for _ in range(4)], threading.Event(), []
+    reserved, looked, got = [ours.take(64 * MIB) for _ in range(4)], threading.Event(), []
 
     def look() -> bool:
         looked.set()
@@ -243,8 +243,8 @@ def test_large_request_precedes_later_small_ones(ours: LockFileCapacity, other: 
     waiting = threading.Thread(target=large)
     waiting.start()
     assert looked.wait(30)
-    for one in held:
-        one.release()
+    for place in reserved:
+        place.release()
         assert ours.take(64 * MIB) is None or got
         assert other.do("take") == "none"
     waiting.join()
@@ -252,7 +252,7 @@ def test_large_request_precedes_later_small_ones(ours: LockFileCapacity, other: 
 
 
 def test_request_of_killed_process_delays_nobody(file: Path, ours: LockFileCapacity):
-    held = ours.take(64 * MIB)
+    reserved = ours.take(64 * MIB)
     asking = "import sys; from pathlib import Path; from sandbox.capacity import LockFileCapacity\n"
     asking += (
         "LockFileCapacity(Path(sys.argv[1]), 1 << 28).wait(1 << 28, 1e6, lambda: bool(print(flush=True)))"
@@ -264,7 +264,7 @@ def test_request_of_killed_process_delays_nobody(file: Path, ours: LockFileCapac
     waiter.kill()
     waiter.communicate()
     assert ours.take(64 * MIB)
-    assert held is not None
+    assert reserved is not None
 
 
 def test_unreadable_ledger_counts_as_all_the_memory(file: Path, ours: LockFileCapacity):
@@ -289,7 +289,7 @@ class Promises(RuleBasedStateMachine):
 
     @rule(target=places, size=st.integers(1, 11 * MIB), leaving=st.integers(0, 4 * MIB))
     def take(self, size, leaving):
-        wanted = sum(one.length for one in self.held) + -(-size // MIB) + -(-leaving // MIB)
+        wanted = sum(reservation.length for reservation in self.held) + -(-size // MIB) + -(-leaving // MIB)
         place = self.capacity.take(size, leaving=leaving)
         assert (place is not None) == (wanted <= 10)  # whenever it fits
         if place is not None:
@@ -304,7 +304,7 @@ class Promises(RuleBasedStateMachine):
 
     @invariant()
     def the_sum_is_what_was_taken(self):
-        assert promised(self.capacity) == sum(one.length for one in self.held) * MIB
+        assert promised(self.capacity) == sum(reservation.length for reservation in self.held) * MIB
 
     def teardown(self):
         self.capacity.close()

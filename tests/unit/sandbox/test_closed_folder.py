@@ -10,10 +10,10 @@ BOOT = "9f1c"
 
 
 def rows(path: str, *options: str):
-    asked = {path: ProbedFolder(1, 2, "ab")}
+    probed = {path: ProbedFolder(1, 2, "ab")}
     look = {"files": {"boot": BOOT, "nonces": {}, "folders": {path: (0, 0, "EACCES")}}}
     template = replace(TEMPLATE, user=(65534, 65534))
-    return judged(FILES, Evidence(template, look=look, folders=asked, boot=BOOT, security_options=options))
+    return judged(FILES, Evidence(template, look=look, folders=probed, boot=BOOT, security_options=options))
 
 
 def test_closed_image_folder_above_workspace_names_the_user():

@@ -88,24 +88,24 @@ def test_copy_stops_when_call_ends_or_disk_fills(workspace, monkeypatch, parts):
         raise OSError
 
     def check_cancelled():
-        asked.append(None)
-        if len(asked) > parts:
+        checks.append(None)
+        if len(checks) > parts:
             raise InterruptedCall
 
-    asked = []
+    checks = []
     monkeypatch.setattr(copying.fcntl, "ioctl", no_cloning)
     write(workspace, {"dem.tif": bytes(5 << 20), "cube.zarr/0": b"0" * (5 << 20)})
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
         for name in ("dem.tif", "cube.zarr"):
-            asked.clear()
+            checks.clear()
             with pytest.raises(InterruptedCall):
                 staging.copy_in(place(area, name), name, check_cancelled=check_cancelled)
-            assert len(asked) == parts + 1
-        monkeypatch.setattr(copying, "is_nearly_full", lambda _disk: len(asked) > parts)
-        asked.clear()
+            assert len(checks) == parts + 1
+        monkeypatch.setattr(copying, "is_nearly_full", lambda _disk: len(checks) > parts)
+        checks.clear()
         with pytest.raises(StagingFailed):
-            staging.copy_in(place(area, "dem.tif"), "dem.tif", check_cancelled=lambda: asked.append(None))
+            staging.copy_in(place(area, "dem.tif"), "dem.tif", check_cancelled=lambda: checks.append(None))
         assert list(staging.path.iterdir()) == []
 
 

@@ -70,20 +70,20 @@ def test_kill_during_publication_leaves_all_old_or_new(tmp_path, subtests, scena
 def _is_new(scenario: Scenario, root: Path, point: str, *, native: bool) -> bool:
     """True if recovery led to the new workspace, which can then be undone; False if it led to the old one."""
     area = area_at(root, DirOps(native=native))
-    found = settled(area)
-    assert found in (scenario.before, scenario.after), point
-    if found == scenario.after:
+    recovered = settled(area)
+    assert recovered in (scenario.before, scenario.after), point
+    if recovered == scenario.after:
         area.undo(CALL)
         assert tree(root) == scenario.before, point
-    return found == scenario.after
+    return recovered == scenario.after
 
 
-def _refuse_half_written(scenario: Scenario, found: Tree, point: str) -> None:
+def _refuse_half_written(scenario: Scenario, state: Tree, point: str) -> None:
     """Asserts that even before recovery each file is old or new, and a replaced file is never missing."""
-    for name, contents in found.items():
+    for name, contents in state.items():
         assert contents in (scenario.before.get(name), scenario.after.get(name)), (point, name)
     stay = {name for name in scenario.before if name in scenario.after and "/" not in name}
-    assert stay <= set(found), point
+    assert stay <= set(state), point
 
 
 def test_a_replaced_folder_never_vanishes(tmp_path):
@@ -124,8 +124,8 @@ def test_repeated_kill_during_recovery_loses_nothing(tmp_path, subtests):
                 while (code := in_child(Dying(recover, root, again, native))) != 0:
                     assert code == KILLED, point
                     again += 1
-                found = settled(area_at(root, DirOps(native=native)))
-                assert found in (scenario.before, scenario.after), point
+                recovered = settled(area_at(root, DirOps(native=native)))
+                assert recovered in (scenario.before, scenario.after), point
 
 
 def test_failed_step_is_rolled_back_at_once(tmp_path, subtests):
@@ -159,8 +159,8 @@ def test_kill_during_rollback_leaves_all_old_or_new(tmp_path, subtests):
                     write(root, scenario.before)
                     if in_child(FailingThenDying(scenario.run, root, failing, native, later)) != KILLED:
                         break
-                    found = settled(area_at(root, DirOps(native=native)))
-                    assert found in (scenario.before, scenario.after), later
+                    recovered = settled(area_at(root, DirOps(native=native)))
+                    assert recovered in (scenario.before, scenario.after), later
                 assert later > len(scenario.staged) * 2
 
 
@@ -178,8 +178,8 @@ def test_failing_disk_is_repaired_when_it_works_again(tmp_path, subtests):
 
                 with suppress(SandboxError):
                     scenario.run(area_at(root, DirOps(checkpoint, native=native)))
-                found = settled(area_at(root, DirOps(native=native)))
-                assert found in (scenario.before, scenario.after), point
+                recovered = settled(area_at(root, DirOps(native=native)))
+                assert recovered in (scenario.before, scenario.after), point
 
 
 def test_failed_undo_step_is_rolled_back_at_once(tmp_path, subtests):

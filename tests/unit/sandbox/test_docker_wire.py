@@ -32,19 +32,19 @@ class Pair:
 
     def drain(self):
         """All data until the end, as (stream, bytes)."""
-        found = {STDOUT: b"", STDERR: b""}
+        received = {STDOUT: b"", STDERR: b""}
         while True:
             readable([self.wire], 10)
             if (pieces := self.wire.receive()) is None:
-                return found
+                return received
             for stream, data in pieces:
-                found[stream] += data
+                received[stream] += data
 
 
 @pytest.fixture
 def pair():
-    with Pair() as made:
-        yield made
+    with Pair() as new_pair:
+        yield new_pair
 
 
 @settings(max_examples=100, deadline=None)
@@ -55,13 +55,15 @@ def pair():
 def test_each_stream_stays_complete_and_ordered(frames, sizes):
     data = b"".join(struct.pack(">BxxxI", stream, len(text)) + text for stream, text in frames)
     with Pair() as pair:
-        found = {STDOUT: b"", STDERR: b""}
+        received = {STDOUT: b"", STDERR: b""}
         for size in [*sizes, len(data)]:
             piece, data = data[:size], data[size:]
             pair.engine.sendall(piece)
             for stream, text in pair.wire.receive() or ():
-                found[stream] += text
-        assert found == {one: b"".join(text for stream, text in frames if stream == one) for one in found}
+                received[stream] += text
+        assert received == {
+            kind: b"".join(text for stream, text in frames if stream == kind) for kind in received
+        }
 
 
 def test_nothing_yet_is_not_the_end(pair):
@@ -114,7 +116,7 @@ def test_closing_ends_container_stdin_and_leaks_no_descriptor():
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_unaccepted_connection_is_closed_despite_its_stored_error():
     engine, before = unanswered(), os.listdir("/proc/self/fd")
-    with pytest.raises(EngineUnavailable) as kept:
+    with pytest.raises(EngineUnavailable) as caught:
         engine.container("any").state()
     assert os.listdir("/proc/self/fd") == before
-    assert kept.value.__cause__ is not None
+    assert caught.value.__cause__ is not None

@@ -12,7 +12,7 @@ SANDBOX = Path(str(resources.files("sandbox")))
 def test_every_file_of_the_sandbox_counts(tmp_path: Path):
     copy = Path(shutil.copytree(SANDBOX, tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__")))
     assert fingerprint(copy) == fingerprint()
-    for path in [one for one in copy.rglob("*") if one.is_file()]:
+    for path in [file for file in copy.rglob("*") if file.is_file()]:
         text = path.read_bytes()
         path.write_bytes(text + b"# stricter")
         assert fingerprint(copy) != fingerprint(), path

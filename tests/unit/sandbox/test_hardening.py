@@ -28,11 +28,11 @@ def test_template_overrides_name_servers_devices_and_binds():
     """Name servers in resolv.conf, and settings that an engine adds only if it is configured to, or if the host has
     them.
     """
-    nothing = ("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom")
-    asked = {
-        "Dns": ["127.0.0.1"], "AutoRemove": False, "OomKillDisable": False, **{one: [] for one in nothing},
+    empty = ("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom")
+    expected = {
+        "Dns": ["127.0.0.1"], "AutoRemove": False, "OomKillDisable": False, **{name: [] for name in empty},
     }  # fmt: skip
-    assert asked.items() <= host().items()
+    assert expected.items() <= host().items()
 
 
 def test_cgroup_namespace_is_private_where_supported():

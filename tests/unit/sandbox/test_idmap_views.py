@@ -39,10 +39,10 @@ def test_child_ending_before_its_namespace_delays_nobody(tmp_path: Path, owner: 
     monkeypatch.setattr(
         idmap, "ctypes", SimpleNamespace(CDLL=lambda *_, **__: SimpleNamespace(unshare=lambda _: os._exit(1)))
     )
-    views, found = Views(tmp_path / "views", owner), []
-    looking = threading.Thread(target=lambda: found.append(views.source(closed, USER)), daemon=True)
+    views, sources = Views(tmp_path / "views", owner), []
+    looking = threading.Thread(target=lambda: sources.append(views.source(closed, USER)), daemon=True)
     looking.start()
     looking.join(30)
     monkeypatch.setattr(idmap, "ctypes", ctypes)
-    assert found == [closed]
+    assert sources == [closed]
     assert len(os.listdir("/proc/self/fd")) == before

@@ -25,19 +25,19 @@ def stocked(*slots: IdleSlot) -> Inventory:
 
 
 def test_oldest_matching_slot_is_claimed_once():
-    other, elsewhere, old, new = slot(B), slot(fingerprint="elsewhere"), slot(), slot()
-    inventory = stocked(other, elsewhere, old, new)
+    other, foreign, old, new = slot(B), slot(fingerprint="elsewhere"), slot(), slot()
+    inventory = stocked(other, foreign, old, new)
     assert [inventory.claim(A, "here", NOW) for _ in range(3)] == [old, new, None]
-    assert inventory.idle == [other, elsewhere]
+    assert inventory.idle == [other, foreign]
 
 
 def test_claimed_slot_is_remembered_during_its_call():
-    one = slot()
-    inventory = stocked(one)
+    claimed = slot()
+    inventory = stocked(claimed)
     inventory.claim(A, "here", NOW)
-    assert not inventory.forget(one)
-    inventory.idle.append(one)
-    assert inventory.forget(one)
+    assert not inventory.forget(claimed)
+    inventory.idle.append(claimed)
+    assert inventory.forget(claimed)
     assert inventory.idle == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox import worker
 from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, PROCESSES, violations
 from sandbox.isolation.measured import FACTS as RULES
 from sandbox.isolation.policy import rlimits
@@ -27,14 +28,16 @@ def mount(target, options="ro,relatime", kind="ext4", shared=()):
 
 def tree(rows):
     """The rows with the numbers that mounts get if they are made in this order, and the number of each parent mount."""
-    made, reached = [], {"": "0"}  # number by target
+    numbered, reached = [], {"": "0"}  # number by target
     for number, row in enumerate(rows, 1):
         target = row["target"].rstrip("/")
-        below = max((one for one in reached if f"{target}/".startswith(f"{one}/")), key=len)
-        made.append({**row, "id": str(number), "parent": reached[below]})
-        reached = {one: old for one, old in reached.items() if not f"{one}/".startswith(f"{target}/")}
+        below = max((mounted for mounted in reached if f"{target}/".startswith(f"{mounted}/")), key=len)
+        numbered.append({**row, "id": str(number), "parent": reached[below]})
+        reached = {
+            mounted: old for mounted, old in reached.items() if not f"{mounted}/".startswith(f"{target}/")
+        }
         reached[target] = str(number)
-    return made
+    return numbered
 
 
 FACTS = {
@@ -59,7 +62,7 @@ FACTS = {
             mount("/staging", "rw,relatime"),
             mount("/tmp", "rw,nosuid,nodev,noexec,relatime", "tmpfs"),
             mount("/proc/keys", "rw", "tmpfs"),
-            mount("/sys", "ro", "tmpfs"),  # covers what is below
+            mount("/sys", "ro", "tmpfs"),  # covers the mounts below it
         ]
     ),
     "interfaces": ["lo"],
@@ -111,7 +114,9 @@ def in_namespace(uid, gid):
 
 
 def ids(name, which):
-    return status(**{name: ["0" if one == which else old for one, old in enumerate(FACTS["status"][name])]})
+    return status(
+        **{name: ["0" if index == which else old for index, old in enumerate(FACTS["status"][name])]}
+    )
 
 
 def limits(name):
@@ -236,6 +241,11 @@ def test_what_engines_add_and_mask_is_no_weakness():
     assert names(TEMPLATE, with_mounts(mount("/etc/passwd", "rw,nosuid", "ext4"))) >= {"writable mounts"}
 
 
+def test_interfaces_that_cannot_be_listed_are_unknown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(worker, "_lines", lambda _path: [])
+    assert names(TEMPLATE, weakened(["interfaces"], worker._interfaces())) == {"network interfaces"}
+
+
 COVERED = [
     with_mounts(),
     with_mounts(mount("/data/ws")),  # over the mask
@@ -248,9 +258,9 @@ COVERED = [
 @given(facts=st.sampled_from(COVERED), order=st.randoms(use_true_random=False))
 def test_mount_order_does_not_matter(facts, order):
     """As after a copy of all mounts into another namespace, which a rootless engine makes."""
-    other = copy.deepcopy(facts)
-    order.shuffle(other["mounts"])
-    assert names(TEMPLATE, other) == names(TEMPLATE, facts)
+    shuffled = copy.deepcopy(facts)
+    order.shuffle(shuffled["mounts"])
+    assert names(TEMPLATE, shuffled) == names(TEMPLATE, facts)
 
 
 def test_limits_as_asked_have_no_shortfall():
@@ -276,8 +286,9 @@ def test_limit_that_engine_did_not_set_is_found():
         for name, values in cases.items():
             for value in values:
                 row = "cgroup cpus" if name.startswith("cpu") else f"cgroup {name}"
-                found = names(SHOWN, with_cgroup(**{**version, name: value}))
-                assert found in ({row}, {"cgroup"}), (name, value)  # all of them, if one is not a number
+                shortfalls = names(SHOWN, with_cgroup(**{**version, name: value}))
+                # one row for all limits if a value is not a number
+                assert shortfalls in ({row}, {"cgroup"}), (name, value)
 
 
 def _paths(value, way=()):
@@ -305,10 +316,10 @@ def test_malformed_facts_never_pass_as_expected_container(value):
 @pytest.mark.claim("sandbox.self-measured")
 def test_a_missing_fact_is_a_shortfall():
     for name in FACTS:
-        others = {one: value for one, value in FACTS.items() if one != name}
-        found = violations(TEMPLATE if name != "cgroup" else SHOWN, others)
-        assert found, name
-        json.dumps([row.found for row in found])
+        others = {fact: value for fact, value in FACTS.items() if fact != name}
+        shortfalls = violations(TEMPLATE if name != "cgroup" else SHOWN, others)
+        assert shortfalls, name
+        json.dumps([row.found for row in shortfalls])
 
 
 POD = {**FACTS, "sockets": [], "programs": False, "interfaces": ["lo", "eth0"]}
@@ -326,8 +337,8 @@ def test_effects_are_judged_only_for_pods():
 
     def facts(shared_bytes=4096, closed=True, **changes):
         rows = [row for row in FACTS["mounts"] if row["target"] != "/tmp"]
-        made = [*rows, scratch, {**shared, "bytes": shared_bytes}, {**log, "closed": closed}]
-        return {**POD, "mounts": tree([{"bytes": 0, "closed": False, **row} for row in made]), **changes}
+        mounts = [*rows, scratch, {**shared, "bytes": shared_bytes}, {**log, "closed": closed}]
+        return {**POD, "mounts": tree([{"bytes": 0, "closed": False, **row} for row in mounts]), **changes}
 
     def found(value, *, limits_by_node=True):
         return {row.name for row in violations(TEMPLATE, value, limits_by_node=limits_by_node)}

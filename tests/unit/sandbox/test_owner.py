@@ -23,9 +23,9 @@ sys.stdin.read()
 
 @pytest.fixture
 def owner(tmp_path):
-    held = Owner(tmp_path / "servers")
-    yield held
-    held.close()
+    new_owner = Owner(tmp_path / "servers")
+    yield new_owner
+    new_owner.close()
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_simultaneous_checks_are_not_mistaken_for_the_owner(owner, other):
 
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(ask, range(4)))
-    assert all(all(one) for one in answers)
+    assert all(all(answer) for answer in answers)
 
 
 def test_a_server_that_ends_in_order_leaves_nothing(tmp_path):
@@ -97,17 +97,17 @@ def test_a_server_that_ends_in_order_leaves_nothing(tmp_path):
 
 def test_lock_never_appears_free_during_creation(owner, monkeypatch):
     """Between creating and locking a lock file, another server must not mistake it for one of a dead server."""
-    seen, actual = [], fcntl.flock
+    dead, actual = [], fcntl.flock
 
     def flock(file, how):
         with monkeypatch.context() as inner:
             inner.setattr(fcntl, "flock", actual)
-            seen.append(owner.dead())
+            dead.append(owner.dead())
         return actual(file, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
     Owner(owner.folder).close()
-    assert seen == [()]
+    assert dead == [()]
 
 
 def test_the_folder_is_its_owners_alone(owner):

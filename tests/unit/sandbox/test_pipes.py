@@ -42,8 +42,8 @@ def test_unread_and_missing_containers_are_distinguished(pair) -> None:
     wire, theirs = pair
     with pytest.raises(TimeoutError):
         wire.send(bytes(1 << 20), 0.05)
-    for one in theirs:
-        os.close(one)
+    for pipe in theirs:
+        os.close(pipe)
     with pytest.raises(BrokenPipeError):
         wire.send(b"more", 1.0)
 
@@ -55,8 +55,8 @@ def test_closed_it_says_so_and_nothing_more(pair) -> None:
     with pytest.raises(OSError):
         wire.send(b"more", 1.0)
     assert os.read(stdin, 1) == b""  # the end of its stdin
-    for one in (stdin, *others):
-        os.close(one)
+    for pipe in (stdin, *others):
+        os.close(pipe)
 
 
 def test_closing_breaks_a_send_in_another_thread(pair) -> None:
@@ -73,10 +73,10 @@ def test_closing_breaks_a_send_in_another_thread(pair) -> None:
     sender.start()
     until(lambda: _waiting_bytes(stdin) >= 1 << 16)  # the pipe is full, and the sender waits for room
     wire.close()
-    for one in (stdin, *others):
-        os.close(one)
+    for pipe in (stdin, *others):
+        os.close(pipe)
     sender.join(30)
-    assert [type(one) for one in raised] == [BrokenPipeError]
+    assert [type(error) for error in raised] == [BrokenPipeError]
 
 
 def _waiting_bytes(descriptor: int) -> int:

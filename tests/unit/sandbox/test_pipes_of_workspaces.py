@@ -18,8 +18,8 @@ def test_pipes_are_found_wherever_jobs_could_open_them(workspace: Path):
         os.mkfifo(workspace / name)
     (workspace / "link").symlink_to(workspace / "one")
     (workspace / "a" / "up").symlink_to(workspace)
-    found = named_pipes(workspace)
-    assert found == ((str(workspace / "a/b/two"), str(workspace / "one")), True)
+    pipes = named_pipes(workspace)
+    assert pipes == ((str(workspace / "a/b/two"), str(workspace / "one")), True)
 
 
 def test_unexamined_folder_does_not_count_as_pipe_free(workspace: Path):

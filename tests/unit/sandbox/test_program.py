@@ -41,8 +41,8 @@ def test_neither_another_nor_a_partial_program_runs():
     delivery, other = delivered(WORDS), delivered((*WORDS, "more"))
     done = run(delivery, other.program)
     assert (done.returncode, done.stdout) == (EXIT_OTHER_PROGRAM, b"")
-    for cut in [0, 2, 4, 20]:
-        done = run(delivery, delivery.program[:cut])
+    for length in [0, 2, 4, 20]:
+        done = run(delivery, delivery.program[:length])
         assert (done.returncode, done.stdout) == (0, b"")
 
 
@@ -63,9 +63,9 @@ print(json.dumps([sys.argv[1][0], space["told"](sys.argv[2:])]))
     command = ("python3", "-I", "-c", text, part, "two\0words", "ä")
     handler: dict[str, Any] = {}
     exec(COMPILE, handler)
-    made: dict[str, bytes] = {}
-    handler["run"]({"words": program_args(command)}, SimpleNamespace(attach=made.__setitem__))
-    delivery = compiled(command, made["program"])
+    attachments: dict[str, bytes] = {}
+    handler["run"]({"words": program_args(command)}, SimpleNamespace(attach=attachments.__setitem__))
+    delivery = compiled(command, attachments["program"])
     assert json.loads(run(delivery, delivery.program).stdout) == [
         "part",
         [["two\0words", "ä"], "of the part"],
@@ -86,9 +86,9 @@ def test_missing_engine_limits_are_set_before_program_runs():
     sent = delivered(("python3", "-I", "-c", LIMITS_TEXT))
     template = SandboxTemplate("sha256:a", sent.command, (1, 1), Limits(open_files=100), program=sent.program)
     assert with_rlimits(template, RLIMITS) == template
-    asked = rlimits(template.limits)
+    limits = rlimits(template.limits)
     for missing in ({"nofile", "fsize"}, RLIMITS):
         command = with_rlimits(template, RLIMITS - missing).command
-        found = json.loads(run(Delivery(command, sent.program), sent.program).stdout)
+        measured = json.loads(run(Delivery(command, sent.program), sent.program).stdout)
         own = json.loads(run(sent, sent.program).stdout)
-        assert found == {name: [asked[name]] * 2 if name in missing else own[name] for name in asked}
+        assert measured == {name: [limits[name]] * 2 if name in missing else own[name] for name in limits}

@@ -112,7 +112,7 @@ def test_frame_without_plain_json_object_is_a_breach(subtests):
 
 
 def asked(number, op, name, ranges=(), rest=b""):
-    packed = b"".join(RANGE.pack(*one) for one in ranges)
+    packed = b"".join(RANGE.pack(*pair) for pair in ranges)
     return frame(b"Q", QUESTION.pack(number, op, len(name), len(ranges)) + name + packed + rest)
 
 
@@ -135,12 +135,12 @@ def test_a_question_is_what_was_asked(number, name, ranges):
 
 @pytest.mark.claim("content.questions-strict")
 def test_unknown_question_is_a_breach(subtests):
-    one, name = (0, 1), b"0/a.tif"
+    span, name = (0, 1), b"0/a.tif"
     for data in (
         *(asked(1, op, name) for op in (0, 4, 255)),
-        *(asked(1, Op.READ, name), asked(1, Op.LOOK, name, [one]), asked(1, Op.LIST, name, [one])),
-        *(asked(1, Op.READ, name, [one] * (MAX_RANGES + 1)), asked(1, Op.READ, name, [(0, 0)])),
-        *(asked(1, Op.READ, name, [(0, MAX_READ_BYTES), one]), asked(1, Op.READ, name, [(2**63, 1)])),
+        *(asked(1, Op.READ, name), asked(1, Op.LOOK, name, [span]), asked(1, Op.LIST, name, [span])),
+        *(asked(1, Op.READ, name, [span] * (MAX_RANGES + 1)), asked(1, Op.READ, name, [(0, 0)])),
+        *(asked(1, Op.READ, name, [(0, MAX_READ_BYTES), span]), asked(1, Op.READ, name, [(2**63, 1)])),
         *(asked(1, Op.LOOK, b"\xff"), asked(1, Op.LOOK, name, rest=b"x"), asked(1, Op.LOOK, b"a" * 4096)),
         *(frame(b"Q"), frame(b"Q", QUESTION.pack(1, 1, 9, 0) + b"short"), FINAL + asked(1, Op.LOOK, name)),
     ):
@@ -188,19 +188,19 @@ def test_memory_stays_below_the_longest_frame():
 
 
 def test_frame_of_very_many_values_is_a_breach():
-    whole = frame(b"F", b'{"code":0,"a":[' + b"[]," * 2_000_000 + b"0]}")
+    message = frame(b"F", b'{"code":0,"a":[' + b"[]," * 2_000_000 + b"0]}")
     tracemalloc.start()
     try:
-        breaches(READY + whole)
-        assert tracemalloc.get_traced_memory()[1] < 10 * len(whole)
+        breaches(READY + message)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(message)
     finally:
         tracemalloc.stop()
 
 
 def test_attachments_are_counted_even_under_one_name():
-    one = frame(b"B", b"a\0b")
-    assert len(read(READY + one * MAX_ATTACHMENTS)) == 1 + MAX_ATTACHMENTS
-    breaches(READY + one * (MAX_ATTACHMENTS + 1))
+    attachment = frame(b"B", b"a\0b")
+    assert len(read(READY + attachment * MAX_ATTACHMENTS)) == 1 + MAX_ATTACHMENTS
+    breaches(READY + attachment * (MAX_ATTACHMENTS + 1))
 
 
 @pytest.mark.claim("sandbox.attachments-bounded-together")
@@ -215,9 +215,9 @@ def test_attachments_are_bounded_in_total():
 @example(b"x" * 65 + b"\0data")
 @given(st.binary(max_size=100))
 def test_an_attachment_has_a_short_name_of_text(payload):
-    (_, found) = read(READY + frame(b"B", payload))
-    assert len(found.name) <= 64
-    found.name.encode()
+    (_, attachment) = read(READY + frame(b"B", payload))
+    assert len(attachment.name) <= 64
+    attachment.name.encode()
 
 
 def test_jobs_and_answers_have_their_frame_format():

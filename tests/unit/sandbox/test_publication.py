@@ -68,9 +68,9 @@ def test_new_file_gets_usual_mode_and_workspace_owner(workspace):
             staging.publish(CALL, [Publication(name, place(area, name)) for name in names])
         finally:
             os.umask(old)
-    made = [workspace / name for name in ("dem.tif", "cube.zarr", "cube.zarr/a", "cube.zarr/a/b")]
-    assert list(map(mode, made)) == [0o640, 0o750, 0o750, 0o640]
-    assert {path.stat().st_uid for path in made} == {workspace.stat().st_uid}
+    paths = [workspace / name for name in ("dem.tif", "cube.zarr", "cube.zarr/a", "cube.zarr/a/b")]
+    assert list(map(mode, paths)) == [0o640, 0o750, 0o750, 0o640]
+    assert {path.stat().st_uid for path in paths} == {workspace.stat().st_uid}
 
 
 def test_replaced_file_passes_on_its_mode_except_execution(workspace):
@@ -99,8 +99,8 @@ def test_several_outputs_and_a_removal_are_published_together(workspace):
     write(workspace, {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "sub/keep.tif": b"1"})
     published = publish(area_at(workspace), {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new"})
     assert tree(workspace) == {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new", "sub/keep.tif": b"1"}
-    assert {one.name for one in published.replaced} == {"a.shp", "a.dbf"}
-    assert {one.name for one in published.removed} == {"a.sbn"}
+    assert {path.name for path in published.replaced} == {"a.shp", "a.dbf"}
+    assert {path.name for path in published.removed} == {"a.sbn"}
 
 
 def test_output_name_may_differ_from_job_name(workspace):
@@ -171,8 +171,8 @@ def test_place_that_no_plan_could_name_is_refused(workspace, tmp_path):
     write(tmp_path, {"other/": b""})
     area = area_at(workspace)
     good = place(area, "a.tif")
-    elsewhere = Workspaces((Workspace.at(tmp_path / "other", writable=True),)).output("a.tif")
-    refused(area, [Publication("a.tif", elsewhere)])
+    outside = Workspaces((Workspace.at(tmp_path / "other", writable=True),)).output("a.tif")
+    refused(area, [Publication("a.tif", outside)])
     for bad in ("../other/a.tif", ".", f"{RESERVED}/undo/x"):
         refused(area, [Publication("a.tif", replace(good, relative=good.relative.parent / bad))])
     assert list((tmp_path / "other").iterdir()) == []

@@ -58,11 +58,13 @@ def test_change_by_others_at_last_instant_is_kept(tmp_path, subtests):
             with pytest.raises(StagingFailed):
                 publish(area_at(root, DirOps(race)), {"first.tif": b"new", staged: b"new"})
             (expected,) = theirs
-            found = tree(root)
-            assert found == {**expected, "first.tif": b"old"}
+            contents = tree(root)
+            assert contents == {**expected, "first.tif": b"old"}
             if name == "z.zarr":
-                kept = [path.read_bytes() for path in (root / RESERVED / "undo").rglob("*") if path.is_file()]
-                assert b"cells" in [*found.values(), *kept]
+                stored = [
+                    path.read_bytes() for path in (root / RESERVED / "undo").rglob("*") if path.is_file()
+                ]
+                assert b"cells" in [*contents.values(), *stored]
 
 
 @pytest.mark.claim("outputs.others-changes-kept")
@@ -89,15 +91,15 @@ def test_unrestorable_file_with_taken_name_is_kept(workspace):
     with pytest.raises(StagingFailed):
         publish(area_at(workspace, DirOps(race)), {"a.tif": b"new"})
     assert tree(workspace) == {"a.tif": b"old", "a.tif.ovr": b"their second"}
-    kept = workspace / RESERVED / "undo" / CALL
-    assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
+    undo_folder = workspace / RESERVED / "undo" / CALL
+    assert b"their first" in [path.read_bytes() for path in undo_folder.iterdir()]
     area = area_at(workspace, keep=Retention(calls=1, bytes=0))
     for call in ("call-0002", "call-0003"):  # each prunes the one before
         publish(area, {"b.tif": call.encode()}, call)
     area.recover()
     area.prune()
     assert leftovers(workspace, "undo") == [CALL, "call-0003"]
-    assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
+    assert b"their first" in [path.read_bytes() for path in undo_folder.iterdir()]
     with pytest.raises(StagingFailed):
         area.undo(CALL)
 

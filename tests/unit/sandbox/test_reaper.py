@@ -49,9 +49,9 @@ class ListContainer:
 
 @pytest.fixture
 def owner(tmp_path):
-    held = Owner(tmp_path)
-    yield held
-    held.close()
+    new_owner = Owner(tmp_path)
+    yield new_owner
+    new_owner.close()
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def dead(owner):
 
 @pytest.fixture
 def living(owner):
-    held = Owner(owner.folder)
-    yield held.id
-    held.close()
+    new_owner = Owner(owner.folder)
+    yield new_owner.id
+    new_owner.close()
 
 
 def marks(maker, deadline=NOW + 86_400):
@@ -73,10 +73,10 @@ def marks(maker, deadline=NOW + 86_400):
 
 
 def test_labels_say_who_and_until_when():
-    found = labels("me", "call-1", 10.0)
-    assert found[OWNER] == "me"
-    assert float(found[DEADLINE]) - float(found[STARTED]) == pytest.approx(10.0)
-    boot, uptime = found[UPTIME_DEADLINE].split()
+    container_labels = labels("me", "call-1", 10.0)
+    assert container_labels[OWNER] == "me"
+    assert float(container_labels[DEADLINE]) - float(container_labels[STARTED]) == pytest.approx(10.0)
+    boot, uptime = container_labels[UPTIME_DEADLINE].split()
     now = Moment.now()
     assert boot == now.boot
     assert now.uptime < float(uptime) <= now.uptime + 10.001  # labels have milliseconds
@@ -170,25 +170,23 @@ def test_removal_of_remaining_pods_ends_with_server(owner, dead, cancel):
     engine.stuck = {"stays"}
     cancel.set()
     Leftovers(owner, lambda: None, cancel).remove_for_a_while(cast("Any", engine))
-    until(lambda: "reaping" not in {one.name for one in threading.enumerate()})
+    until(lambda: "reaping" not in {thread.name for thread in threading.enumerate()})
     assert "stays" in engine.containers
 
 
 def test_staging_of_dead_servers_stays_while_pods_run(owner, dead, living, cancel):
     recovered: list[str] = []
     leftovers = Leftovers(owner, lambda: recovered.append("staging"), cancel)
-    elsewhere = {
-        DEADLINE: f"{NOW + 86_400:.3f}"
-    }  # of another machine's server, which has no name in a cluster
-    engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=elsewhere, other=marks(living))
+    foreign = {DEADLINE: f"{NOW + 86_400:.3f}"}  # of another machine's server, which has no name in a cluster
+    engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=foreign, other=marks(living))
     engine.stuck = {"frozen"}
-    one = cast("Any", engine)
-    assert leftovers.remove(one) == ("gone",)
-    assert leftovers.remove(one) == ()
+    cluster = cast("Any", engine)
+    assert leftovers.remove(cluster) == ("gone",)
+    assert leftovers.remove(cluster) == ()
     engine.stuck = set()
-    assert leftovers.remove(one) == ("frozen",)
+    assert leftovers.remove(cluster) == ("frozen",)
     assert recovered == []
     engine.containers.pop("elsewhere")
-    assert leftovers.remove(one) == ()
-    assert leftovers.remove(one) == ()
+    assert leftovers.remove(cluster) == ()
+    assert leftovers.remove(cluster) == ()
     assert recovered == ["staging"]

@@ -51,7 +51,7 @@ def test_rename_moves_same_file_and_undo_returns_it(workspace, native):
     assert (moved.source.path, moved.target.path) == (workspace / "a.tif", workspace / "sub/b.tif")
     assert moved.target.identity == place(area, "sub/b.tif").identity
     undone = area.undo(CALL)
-    assert [one.path for one in undone.restored] == [workspace / "a.tif"]
+    assert [located.path for located in undone.restored] == [workspace / "a.tif"]
     assert undone.taken_away == ()
     assert tree(workspace) == {"a.tif": b"pixels", "sub/keep": b"1"}
     assert (workspace / "a.tif").stat().st_ino == before.st_ino
@@ -83,15 +83,15 @@ def test_change_since_plan_stops_the_whole_rename(workspace, change):
     moves = {"a.tif": "b.tif", "c.tif": "free.tif", "a.zarr": "b.zarr"}
     transfers = [Transfer(place(area, source), place(area, target)) for source, target in moves.items()]
     gone = [place(area, "gone.tif"), place(area, "gone.gdb")]
-    found: list[dict[str, bytes]] = []
+    states: list[dict[str, bytes]] = []
 
     def between() -> None:
         change(workspace)
-        found.append(tree(workspace))
+        states.append(tree(workspace))
 
     with pytest.raises(OutputRejected):
         act(area, plan(area, {"new.tif": b"n"}), transfers, gone, between=between)
-    assert tree(workspace) == found[0]
+    assert tree(workspace) == states[0]
     assert leftovers(workspace, "undo") == []
 
 
@@ -109,13 +109,13 @@ def test_replaced_folder_may_be_checked_by_contents(workspace):
     write(workspace, {"a.zarr/x/0": b"0"})
     area = area_at(workspace)
     planned = plan(area, {"a.zarr/x/0": b"new"})
-    seen = {PurePosixPath("a.zarr"): listing_of(place(area, "a.zarr"))}
+    listings = {PurePosixPath("a.zarr"): listing_of(place(area, "a.zarr"))}
     (workspace / "a.zarr/x/0").write_bytes(b"edited")
     with area.open(CALL, USER) as staging:
         fill(staging, planned.staged)
         staging.collect()
         with pytest.raises(OutputRejected):
-            staging.publish(CALL, planned.publications, listings=seen)
+            staging.publish(CALL, planned.publications, listings=listings)
     assert tree(workspace) == {"a.zarr/x/0": b"edited"}
 
 
@@ -268,13 +268,15 @@ def test_file_at_old_name_stops_undo_keeping_both(workspace):
             _theirs(workspace / "a.tif")  # and cannot be moved back
 
     def kept() -> set[bytes]:
-        return {one.read_bytes() for one in (workspace / RESERVED / "undo" / CALL).iterdir() if one.is_file()}
+        return {
+            file.read_bytes() for file in (workspace / RESERVED / "undo" / CALL).iterdir() if file.is_file()
+        }
 
     with pytest.raises(StagingFailed):
         rearrange(area_at(workspace, DirOps(checkpoint)), {"a.tif": "b.tif"})
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"theirs", "c.tif": b"c"}
     assert b"a" in kept()
-    assert {one.outcome for one in area_at(workspace).recover()} <= {RecoveryOutcome.CONFLICT}
+    assert {finding.outcome for finding in area_at(workspace).recover()} <= {RecoveryOutcome.CONFLICT}
     assert b"a" in kept()
 
 
@@ -295,10 +297,10 @@ def test_undo_that_would_lose_a_change_is_refused(workspace, change):
     area = area_at(workspace)
     rearrange(area, {"a.tif": "b.tif", "y.zarr": "z.zarr", "sub/c.tif": "d.tif"}, ["gone.gdb"])
     change(workspace)
-    found = tree(workspace)
+    changed = tree(workspace)
     with pytest.raises(StagingFailed):
         area.undo(CALL)
-    assert tree(workspace) == found
+    assert tree(workspace) == changed
     assert [record.is_undone for record in area.publications()] == [False]
 
 

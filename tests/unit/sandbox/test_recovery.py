@@ -26,16 +26,20 @@ def test_recovery_says_what_became_of_each_call(tmp_path):
         tmp_path, lambda root: write(root, scenario.before), scenario.run, native=True
     ):
         killed(root, number, scenario.run, native=True)
-        told = area_at(root).recover()
+        recovered = area_at(root).recover()
         done = tree(root) == scenario.after
         assert all(
-            one.outcome is (RecoveryOutcome.PUBLISHED if done else RecoveryOutcome.DISCARDED) for one in told
+            finding.outcome is (RecoveryOutcome.PUBLISHED if done else RecoveryOutcome.DISCARDED)
+            for finding in recovered
         )
-        if done and told:
-            assert {target.name for one in told for target in one.targets} == {*SHAPEFILE, "roads.sbn"}
-            assert [one.call_id for one in told] == [CALL]
-            assert [one.call_id for one in area_at(root).publications()] == [CALL]
-        findings |= {one.outcome for one in told}
+        if done and recovered:
+            assert {target.name for finding in recovered for target in finding.targets} == {
+                *SHAPEFILE,
+                "roads.sbn",
+            }
+            assert [finding.call_id for finding in recovered] == [CALL]
+            assert [record.call_id for record in area_at(root).publications()] == [CALL]
+        findings |= {finding.outcome for finding in recovered}
     assert findings == {RecoveryOutcome.PUBLISHED, RecoveryOutcome.DISCARDED}
 
 
@@ -49,12 +53,12 @@ def test_target_changed_after_the_crash_is_never_overwritten(tmp_path):
         for name in SHAPEFILE:
             (root / name).unlink()
             (root / name).write_bytes(b"edited since")
-        told = area_at(root, DirOps(native=True)).recover()
+        recovered = area_at(root, DirOps(native=True)).recover()
         assert {tree(root)[name] for name in SHAPEFILE} == {b"edited since"}, point
-        if any(one.outcome is RecoveryOutcome.CONFLICT for one in told):
+        if any(finding.outcome is RecoveryOutcome.CONFLICT for finding in recovered):
             conflicts += 1
-            kept = [path.read_bytes() for path in Path(told[0].kept_in).iterdir()]
-            assert b"new" in kept or b"old" in kept, point
+            stored = [path.read_bytes() for path in Path(recovered[0].kept_in).iterdir()]
+            assert b"new" in stored or b"old" in stored, point
     assert conflicts > 0
 
 
@@ -73,6 +77,6 @@ def test_simultaneous_servers_do_not_recover_the_same_call(tmp_path):
             inner.append(area_at(root).recover())
 
     outer = area_at(root, DirOps(meanwhile)).recover()
-    assert [one.outcome for one in outer] == [RecoveryOutcome.PUBLISHED]
+    assert [finding.outcome for finding in outer] == [RecoveryOutcome.PUBLISHED]
     assert inner == [()]
     assert tree(root) == scenario.after

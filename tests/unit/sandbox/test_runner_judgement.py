@@ -179,7 +179,7 @@ def test_outcome_follows_from_answer_exit_code_and_engine(subtests):
 
 
 def test_the_whole_conversation_is_in_the_result(play):
-    told = []
+    steps = []
     result = play(
         frame(b"R", {"pid": 1}),
         frame(b"O", b"out\n"),
@@ -188,11 +188,11 @@ def test_the_whole_conversation_is_in_the_result(play):
         frame(b"B", b"a.png\0data"),
         final(usage={"cpu_seconds": 1.5, "peak_memory_bytes": 1000}),
         (STDERR, b"last\n"),
-        on_progress=lambda *step: told.append(step),
+        on_progress=lambda *step: steps.append(step),
     )
     assert result.outcome == Exited(0)
     assert (result.stdout, result.stderr) == (b"out\n", b"err\nlast\n")
-    assert (result.attachments, result.facts, told) == ({"a.png": b"data"}, {"pid": 1}, [(0.5, "half")])
+    assert (result.attachments, result.facts, steps) == ({"a.png": b"data"}, {"pid": 1}, [(0.5, "half")])
     assert (result.usage.cpu_seconds, result.usage.peak_memory_bytes) == (1.5, 1000)
 
 
@@ -265,9 +265,9 @@ def test_stdout_is_cut_exactly_at_its_limit(play):
 
 
 def test_stderr_flood_keeps_its_beginning_and_ends_nobody(play):
-    begun = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)]
+    beginning = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)]
     flood = [(STDERR, bytes(1 << 20))] * (session_module.WIRE_SLACK // (1 << 20) + 9)
-    for script in ((READY, *begun, *flood, final()), (*begun, READY, final())):
+    for script in ((READY, *beginning, *flood, final()), (*beginning, READY, final())):
         result = play(*script)
         assert (result.outcome, result.stderr) == (Exited(0), b"a" * 60 + b"b" * 40)
 
@@ -290,19 +290,19 @@ def test_staging_is_measured_again_after_a_successful_job(play):
 
 
 def test_progress_only_rises_at_a_limited_rate(play):
-    told, steps = [], [0.1, 0.3, 0.2, *(0.4 + n / 100_000 for n in range(5000)), 1.0, 1.0, 0.5]
+    reported, steps = [], [0.1, 0.3, 0.2, *(0.4 + n / 100_000 for n in range(5000)), 1.0, 1.0, 0.5]
     frames = [frame(b"P", {"fraction": step}) for step in steps]
     flood = (STDOUT, b"".join(data for _, data in frames))
-    play(READY, flood, final(), on_progress=lambda fraction, _: told.append(fraction))
-    assert told == sorted(set(told))
-    assert told[-1] == 1.0
-    assert len(told) < 500
+    play(READY, flood, final(), on_progress=lambda fraction, _: reported.append(fraction))
+    assert reported == sorted(set(reported))
+    assert reported[-1] == 1.0
+    assert len(reported) < 500
 
 
 def test_nonsensical_receipt_is_left_empty(play):
     for usage in (None, [], "x", {}, {"cpu_seconds": "1"}, {"cpu_seconds": -1, "peak_memory_bytes": True}):
-        found = play(READY, final(usage=usage)).usage
-        assert (found.cpu_seconds, found.peak_memory_bytes) == (None, None)
+        spent = play(READY, final(usage=usage)).usage
+        assert (spent.cpu_seconds, spent.peak_memory_bytes) == (None, None)
 
 
 def test_container_that_speaks_before_its_job_gets_none(play):
@@ -351,9 +351,9 @@ def test_unremovable_container_gives_no_result(cancel, monkeypatch):
 
 def test_a_successful_job_survives_a_killed_child():
     """Some engines report the killed child and some do not; the result is the same on each."""
-    told = ContainerState(running=False, exit_code=0, out_of_memory=True)
-    assert judge({"code": 0}, told, LIMITS) == judge({"code": 0}, ENDED, LIMITS) == Exited(0)
-    assert judge({"code": 1}, told, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)
-    assert judge(None, told, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)
-    killed = replace(told, exit_code=137)
+    state = ContainerState(running=False, exit_code=0, out_of_memory=True)
+    assert judge({"code": 0}, state, LIMITS) == judge({"code": 0}, ENDED, LIMITS) == Exited(0)
+    assert judge({"code": 1}, state, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)
+    assert judge(None, state, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)
+    killed = replace(state, exit_code=137)
     assert judge({"code": 0}, killed, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)

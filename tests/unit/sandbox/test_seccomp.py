@@ -32,8 +32,8 @@ def decide(architecture, name, *arguments):
 
 def _holds(conditions, arguments):
     tests = {
-        "SCMP_CMP_EQ": lambda rule, given: given == rule["value"],
-        "SCMP_CMP_MASKED_EQ": lambda rule, given: given & rule["value"] == rule["valueTwo"],
+        "SCMP_CMP_EQ": lambda rule, value: value == rule["value"],
+        "SCMP_CMP_MASKED_EQ": lambda rule, value: value & rule["value"] == rule["valueTwo"],
     }
     return all(tests[rule["op"]](rule, arguments[rule["index"]]) for rule in conditions)
 
@@ -43,8 +43,8 @@ def test_a_dangerous_call_is_refused_whatever_its_arguments():
     for architecture in ARCHITECTURES:
         for name in NUMBERS[architecture]:
             for value in (0, 1, 0xFFFFFFFF, 1 << 63):
-                said = decide(architecture, name, *[value] * 6)
-                assert said in (errno.EPERM, errno.ENOSYS, errno.ENOTSUP), (architecture, name)
+                decision = decide(architecture, name, *[value] * 6)
+                assert decision in (errno.EPERM, errno.ENOSYS, errno.ENOTSUP), (architecture, name)
 
 
 @pytest.mark.claim("sandbox.own-seccomp")
@@ -111,12 +111,12 @@ def test_a_call_with_many_purposes_serves_only_ours():
 def test_profile_is_specific_to_architecture_under_each_name():
     assert decide("x86_64", "open", 0, 0, 0, 0, 0, 0) == ALLOWED
     assert decide("aarch64", "open", 0, 0, 0, 0, 0, 0) == errno.EPERM
-    for name, other, told in (
+    for name, alias, expected in (
         ("x86_64", "amd64", "SCMP_ARCH_X86_64"),
         ("aarch64", "arm64", "SCMP_ARCH_AARCH64"),
     ):
-        assert json.loads(profile(name))["architectures"] == [told]
-        assert profile(other) == profile(name)
+        assert json.loads(profile(name))["architectures"] == [expected]
+        assert profile(alias) == profile(name)
     for unknown in ("", "i386", "riscv64", "X86_64"):
         with pytest.raises(IsolationRefused):
             profile(unknown)
@@ -130,10 +130,10 @@ A_VALUE = 0x7FFF0000
 def test_all_limits_but_core_dumps_can_be_lowered():
     for architecture in ARCHITECTURES:
         for name, number in LIMITS.items():
-            said = errno.EPERM if name == "RLIMIT_CORE" else ALLOWED
+            expected = errno.EPERM if name == "RLIMIT_CORE" else ALLOWED
             assert decide(architecture, "prlimit64", 0, number, 0, A_VALUE) == ALLOWED
-            assert decide(architecture, "prlimit64", 0, number, A_VALUE, 0) == said
-            assert decide(architecture, "setrlimit", number, A_VALUE) == said
+            assert decide(architecture, "prlimit64", 0, number, A_VALUE, 0) == expected
+            assert decide(architecture, "setrlimit", number, A_VALUE) == expected
         # the kernel reads only half of the value that a filter compares
         assert decide(architecture, "prlimit64", 0, 1 << 32 | 4, A_VALUE, 0) == errno.EPERM
         assert decide(architecture, "setrlimit", 1 << 32 | 4, A_VALUE) == errno.EPERM

@@ -58,9 +58,9 @@ def test_job_that_closed_stderr_is_not_awaited_long(monkeypatch):
 
 
 def test_interim_report_may_end_the_job():
-    told: list[object] = []
+    reports: list[object] = []
     for verdict, outcome in ((True, None), (False, Declined())):
         session = conversing()
-        session.on_interim = lambda value, verdict=verdict: told.append(value) or verdict
+        session.on_interim = lambda value, verdict=verdict: reports.append(value) or verdict
         assert session.feed([(STDOUT, HEADER.pack(b"I", 7) + b'{"a":1}')]) == outcome
-    assert told == [{"a": 1}, {"a": 1}]
+    assert reports == [{"a": 1}, {"a": 1}]

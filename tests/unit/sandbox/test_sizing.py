@@ -20,9 +20,9 @@ def sized(noted, least=1, most=4, at_once=1.0) -> Sizing[str]:
 @given(claims, st.integers(0, 3), st.integers(0, 12), st.integers(0, 12))
 def test_slots_never_exceed_limits_or_demand(noted, least, most, fitting):
     targets = sized(noted, least, most).targets(["a"], MEMORY_SECONDS, fitting)
-    asked = {kind: sum(one == kind for _, one in noted) for kind in "abc"}
+    demand = {kind: sum(claimed == kind for _, claimed in noted) for kind in "abc"}
     assert sum(count for _, count in targets) <= min(most, fitting)
-    assert all(0 <= count <= max(asked[kind], least if kind == "a" else 0) for kind, count in targets)
+    assert all(0 <= count <= max(demand[kind], least if kind == "a" else 0) for kind, count in targets)
 
 
 def test_sizes_prefer_configured_kinds_then_concurrent_ones():

@@ -20,9 +20,9 @@ def test_still_listed_open_file_ends_the_removal(tmp_path, monkeypatch):
         (folder / name).touch()
     real = os.unlink
 
-    def unlink(name, **given):
+    def unlink(name, **options):
         if name != "lock":
-            real(name, **given)
+            real(name, **options)
 
     monkeypatch.setattr(os, "unlink", unlink)
     monkeypatch.setattr(filetree, "_REMOVAL_SECONDS", 5.0)
@@ -30,7 +30,7 @@ def test_still_listed_open_file_ends_the_removal(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=os.strerror(errno.ENOTEMPTY)):
         remove(parent, "staging")
     os.close(parent)
-    assert [one.name for one in folder.iterdir()] == ["lock"]
+    assert [file.name for file in folder.iterdir()] == ["lock"]
 
 
 def test_lock_refused_by_permission_is_held_by_another(tmp_path, monkeypatch):

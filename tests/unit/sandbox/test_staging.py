@@ -141,18 +141,18 @@ def test_advice_for_user_about_roots_store_works(reachable):
     area_at(workspace).prepare()
     os.chown(workspace, *USER)
     workspace.chmod(0o755)
-    told = workspace.parent / "told"
-    told.touch()
-    told.chmod(0o666)
+    report = workspace.parent / "told"
+    report.touch()
+    report.chmod(0o666)
 
     def prepare() -> None:
         try:
             area_at(workspace).prepare()
         except StagingFailed as failed:
-            told.write_text(str(failed))
+            report.write_text(str(failed))
 
     as_user(prepare)
-    (command,) = re.findall(r"sudo (chown [^)]*)", told.read_text())
+    (command,) = re.findall(r"sudo (chown [^)]*)", report.read_text())
     subprocess.run(command, shell=True, check=True)
     assert as_user(lambda: area_at(workspace).prepare()) == 0
 
@@ -207,7 +207,7 @@ def test_usage_and_collection_agree_on_limits(workspace):
             write(staging.path, contents)
             assert staging.usage(SMALL).exceeds(SMALL) is not within
             if within:
-                assert {one.name for one in staging.collect(SMALL)} == set(contents)
+                assert {staged.name for staged in staging.collect(SMALL)} == set(contents)
             else:
                 with pytest.raises(OutputRejected):
                     staging.collect(SMALL)
@@ -252,8 +252,10 @@ def test_usage_bears_files_that_come_and_go(workspace):
 def test_files_and_folders_are_collected_with_their_sizes(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"dem.tif": b"12345", "cube.zarr/a": b"12", "cube.zarr/b/c": b"345"})
-        found = [(one.name, one.is_folder, one.size, one.files) for one in staging.collect()]
-    assert found == [("cube.zarr", True, 5, 2), ("dem.tif", False, 5, 1)]
+        collected = [
+            (staged.name, staged.is_folder, staged.size, staged.files) for staged in staging.collect()
+        ]
+    assert collected == [("cube.zarr", True, 5, 2), ("dem.tif", False, 5, 1)]
 
 
 def _socket(out: Path) -> None:
@@ -304,7 +306,7 @@ def test_files_barred_by_mode_are_still_collected(workspace):
         write(staging.path, {"folder/inner/a": b"1", "b": b"22"})
         for name in ("folder/inner/a", "folder/inner", "folder", "b", "."):
             (staging.path / name).chmod(0)
-        assert sum(one.size for one in staging.collect()) == 3
+        assert sum(staged.size for staged in staging.collect()) == 3
 
 
 # --- leaving
@@ -354,8 +356,8 @@ def test_unfinished_removal_is_left_to_recovery_without_failing(workspace, monke
         with area.open(CALL, USER) as staging:
             write(staging.path, {"a": b"1", "folder/inner/file": b"1"})
         assert leftovers(workspace) == [CALL]
-        assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DAMAGED]
-    assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DISCARDED]
+        assert [finding.outcome for finding in area.recover()] == [RecoveryOutcome.DAMAGED]
+    assert [finding.outcome for finding in area.recover()] == [RecoveryOutcome.DISCARDED]
     assert leftovers(workspace) == []
 
 
@@ -364,7 +366,7 @@ def holding_open(folder: Path) -> Iterator[Callable[[], int]]:
     """A process of the container's user in a folder, which creates a file there on request and returns the error
     number.
     """
-    (asked, ask), (told, tell) = os.pipe(), os.pipe()
+    (questions, ask), (answers, tell) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         os.close(ask)
@@ -373,7 +375,7 @@ def holding_open(folder: Path) -> Iterator[Callable[[], int]]:
             os.setgroups([])
             os.setgid(USER[1])
             os.setuid(USER[0])
-        os.read(asked, 1)
+        os.read(questions, 1)
         try:
             os.close(os.open("more", os.O_CREAT | os.O_EXCL))
         except OSError as error:
@@ -384,15 +386,15 @@ def holding_open(folder: Path) -> Iterator[Callable[[], int]]:
 
     def fill() -> int:
         os.write(ask, b"!")
-        return os.read(told, 1)[0]
+        return os.read(answers, 1)[0]
 
     try:
         yield fill
     finally:
         os.close(ask)
         os.waitpid(child, 0)
-        for one in (asked, told, tell):
-            os.close(one)
+        for end in (questions, answers, tell):
+            os.close(end)
 
 
 @contextmanager
@@ -451,8 +453,10 @@ def test_only_staging_of_dead_processes_is_removed(workspace):
     os.waitpid(child, 0)
     with area.open("alive-call", USER) as staging:
         write(staging.path, {"half": b"1"})
-        told = area.recover()
-        assert [(one.staging_id, one.outcome) for one in told] == [("dead-call", RecoveryOutcome.DISCARDED)]
+        recovered = area.recover()
+        assert [(finding.staging_id, finding.outcome) for finding in recovered] == [
+            ("dead-call", RecoveryOutcome.DISCARDED)
+        ]
         assert leftovers(workspace) == ["alive-call"]
         assert tree(staging.path) == {"half": b"1"}
     assert area.recover() == ()
@@ -460,8 +464,8 @@ def test_only_staging_of_dead_processes_is_removed(workspace):
 
 @pytest.mark.parametrize("point", ["open.folder.after", "open.lock.before", "open.lock.after"])
 def test_staging_under_creation_does_not_count_as_dead(workspace, point):
-    told = []
-    recovering = threading.Thread(target=lambda: told.append(area_at(workspace).recover()))
+    recoveries = []
+    recovering = threading.Thread(target=lambda: recoveries.append(area_at(workspace).recover()))
     trail = Trail()
 
     def meanwhile(where: str) -> None:
@@ -472,7 +476,7 @@ def test_staging_under_creation_does_not_count_as_dead(workspace, point):
 
     with area_at(workspace, DirOps(meanwhile)).open(CALL, USER) as staging:
         recovering.join()
-        assert told == [()]
+        assert recoveries == [()]
         write(staging.path, {"a": b"1"})
     assert point in trail.points
 
@@ -490,7 +494,7 @@ def test_recovery_leaves_foreign_names_alone(workspace, tmp_path):
 
 
 def test_root_server_is_refused_on_ownerless_file_system(tmp_path, monkeypatch):
-    def refuse(*_given):
+    def refuse(*_arguments):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -45,8 +45,8 @@ def test_undo_restores_replaced_and_removed_and_deletes_new(workspace):
     undone = area.undo(CALL)
     assert tree(workspace) == OLD
     assert {name: (workspace / name).stat().st_ino for name in OLD} == before
-    assert {one.name for one in undone.restored} == {"a.shp", "a.dbf", "a.sbn", "z.zarr"}
-    assert {one.name for one in undone.taken_away} == {"b.tif"}
+    assert {path.name for path in undone.restored} == {"a.shp", "a.dbf", "a.sbn", "z.zarr"}
+    assert {path.name for path in undone.taken_away} == {"b.tif"}
     assert b"new" in kept(workspace)  # what the undo removed
     with pytest.raises(StagingFailed):
         area.undo(CALL)
@@ -167,14 +167,14 @@ def test_call_count_is_bounded_and_oldest_go_first(workspace):
 
 
 def test_publication_does_not_wait_for_pruning(workspace):
-    due: list[Callable[[], None]] = []
+    postponed: list[Callable[[], None]] = []
     area = StagingArea(
-        Workspace.at(workspace, writable=True), Retention(calls=1), run_in_background=due.append
+        Workspace.at(workspace, writable=True), Retention(calls=1), run_in_background=postponed.append
     )
     for number in range(3):
         publish(area, {"a.tif": b"%d" % number}, f"call-000{number}")
     assert leftovers(workspace, "undo") == ["call-0000", "call-0001", "call-0002"]
-    for work in due:
+    for work in postponed:
         work()
     assert leftovers(workspace, "undo") == ["call-0002"]
     assert tree(workspace) == {"a.tif": b"2"}
@@ -187,11 +187,11 @@ def test_call_with_interrupted_undo_is_not_pruned(workspace, monkeypatch):
     read = undo_module._finished
 
     def meanwhile(layout):
-        found = read(layout)
+        finished = read(layout)
         manifest = entry(workspace) / "manifest.json"
         journal = json.loads(manifest.read_text())
         manifest.write_text(json.dumps({**journal, "state": State.UNDOING.value}))
-        return found
+        return finished
 
     monkeypatch.setattr(undo_module, "_finished", meanwhile)
     assert area_at(workspace, keep=Retention(calls=1)).prune() == ()
@@ -255,8 +255,8 @@ def test_a_journal_that_points_outside_is_not_followed(workspace, tmp_path, targ
     write(tmp_path, {"outside.tif": b"precious"})
     step = {"slot": "0", "target": target, "new": None, "old": [1, 2, 3, 0]}
     forged(workspace, state="prepared", steps=[step])
-    (told,) = area_at(workspace).recover()
-    assert told.outcome is RecoveryOutcome.DAMAGED
+    (finding,) = area_at(workspace).recover()
+    assert finding.outcome is RecoveryOutcome.DAMAGED
     assert tree(tmp_path / "workspace") == {"a.tif": b"new"}
     assert (tmp_path / "outside.tif").read_bytes() == b"precious"
     assert b"old" in kept(workspace)
@@ -267,7 +267,7 @@ def test_journal_with_foreign_slot_is_not_followed(tmp_path):
         root = tmp_path / str(number)
         step = {"slot": slot, "target": "a.tif", "new": [1, 2, 3, 0], "old": None}
         forged(root, state="prepared", steps=[step])
-        assert [one.outcome for one in area_at(root).recover()] == [RecoveryOutcome.DAMAGED]
+        assert [finding.outcome for finding in area_at(root).recover()] == [RecoveryOutcome.DAMAGED]
         assert tree(root) == {"a.tif": b"new"}
 
 
@@ -288,7 +288,7 @@ def test_unreadable_journal_is_reported_and_its_files_stay(workspace, contents):
     forged(workspace)
     (entry(workspace) / "manifest.json").write_bytes(contents)
     area = area_at(workspace)
-    assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DAMAGED]
+    assert [finding.outcome for finding in area.recover()] == [RecoveryOutcome.DAMAGED]
     assert b"old" in kept(workspace)
     with pytest.raises(StagingFailed):
         area.undo(CALL)
@@ -355,9 +355,9 @@ def test_any_history_can_be_undone_step_by_step(first, history):
         states = [tree(root)]
         for number, (staged, undo_at_once) in enumerate(history):
             publish(area, staged, f"call-{number:04}")
-            found = tree(root)
-            assert {name: found[name] for name in staged} == staged
-            states.append(found)
+            contents = tree(root)
+            assert {name: contents[name] for name in staged} == staged
+            states.append(contents)
             if undo_at_once:
                 area.undo(f"call-{number:04}")
                 states.pop()

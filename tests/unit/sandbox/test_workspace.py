@@ -19,21 +19,21 @@ SECRET = b"the secret of somebody else"
 
 @pytest.fixture
 def root(tmp_path):
-    made = tmp_path / "ws"
-    (made / "sub/deep").mkdir(parents=True)
-    (made / "a.tif").write_bytes(b"raster")
-    (made / "sub/b.tif").write_bytes(b"other")
-    (made / RESERVED).mkdir()
-    (made / RESERVED / "undo.tif").write_bytes(b"kept")
-    return made
+    folder = tmp_path / "ws"
+    (folder / "sub/deep").mkdir(parents=True)
+    (folder / "a.tif").write_bytes(b"raster")
+    (folder / "sub/b.tif").write_bytes(b"other")
+    (folder / RESERVED).mkdir()
+    (folder / RESERVED / "undo.tif").write_bytes(b"kept")
+    return folder
 
 
 @pytest.fixture
 def outside(tmp_path):
-    made = tmp_path / "outside"
-    made.mkdir()
-    (made / "secret.tif").write_bytes(SECRET)
-    return made
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret.tif").write_bytes(SECRET)
+    return folder
 
 
 @pytest.fixture
@@ -66,20 +66,22 @@ def without_root():
 
 def test_relative_absolute_and_uri_paths_agree(allowed, root):
     relative = ("a.tif", "./a.tif", "sub/../a.tif", "sub//../sub/./../a.tif", "sub/deep/../../a.tif")
-    absolute = (one.format(root / "a.tif") for one in ("{}", "file://{}", "file://localhost{}", "FILE://{}"))
+    absolute = (
+        pattern.format(root / "a.tif") for pattern in ("{}", "file://{}", "file://localhost{}", "FILE://{}")
+    )
     for text in (*relative, *absolute):
-        found = allowed.input(text)
-        assert (found.path, found.relative) == (root / "a.tif", PurePosixPath("a.tif"))
-        assert found.identity.size == len(b"raster")
+        located = allowed.input(text)
+        assert (located.path, located.relative) == (root / "a.tif", PurePosixPath("a.tif"))
+        assert located.identity.size == len(b"raster")
 
 
 @pytest.mark.claim("paths.inside")
 def test_uri_is_decoded_once_and_path_never(allowed, root):
     for name in ("a b%20.tif", "ä #?%.tif"):
         (root / name).write_bytes(b"odd")
-        found = allowed.input(name)
-        assert found.path == root / name
-        assert allowed.input(found.uri) == allowed.input(str(found)) == found
+        located = allowed.input(name)
+        assert located.path == root / name
+        assert allowed.input(located.uri) == allowed.input(str(located)) == located
     assert allowed.input(f"file://{root}/a%20b%2520.tif").path == root / "a b%20.tif"
     with pytest.raises(PathMissing):
         allowed.input("a%20b%2520.tif")
@@ -200,14 +202,14 @@ def test_output_needs_a_name_and_writable_workspace(allowed, root, tmp_path):
     for text in (".", "sub/..", str(root)):
         with pytest.raises(PathRefused):
             allowed.output(text)
-    other = tmp_path / "archive"
-    other.mkdir()
-    (other / "old.tif").write_bytes(b"")
-    mixed = Workspaces((*allowed.items, Workspace.at(other, writable=False)))
-    assert mixed.input(f"{other}/old.tif").path == other / "old.tif"
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    (archive / "old.tif").write_bytes(b"")
+    mixed = Workspaces((*allowed.items, Workspace.at(archive, writable=False)))
+    assert mixed.input(f"{archive}/old.tif").path == archive / "old.tif"
     for name in ("old.tif", "new.tif"):
         with pytest.raises(PathRefused):
-            mixed.output(f"{other}/{name}")
+            mixed.output(f"{archive}/{name}")
 
 
 def test_folder_without_entry_permission_is_refused(allowed, root, tmp_path):
@@ -310,15 +312,15 @@ def test_a_symlink_into_another_workspace_is_that_workspaces(allowed, root, tmp_
 @pytest.mark.claim("paths.refusals-tell-nothing")
 @pytest.mark.parametrize("form", ["{}", "file://{}", "link", "../outside/{name}"])
 def test_refusal_is_the_same_for_existing_and_absent(allowed, root, outside, form):
-    said = []
+    refusals = []
     for name in ("secret.tif", "absent.tif"):
         link = root / "link"
         link.unlink(missing_ok=True)
         link.symlink_to(outside / name)
         error = refusal(allowed, form.format(outside / name, name=name))
         assert str(outside) not in str(error) or form != "link"
-        said.append((type(error), str(error)))
-    assert said[0] == said[1]
+        refusals.append((type(error), str(error)))
+    assert refusals[0] == refusals[1]
 
 
 # workspaces
@@ -328,18 +330,18 @@ def test_partly_shown_workspace_reveals_nothing_else(root):
     (root / "sub/deep/in.tif").write_bytes(b"raster")
     (root / "sub/deep/link.tif").symlink_to("../b.tif")
     shown = Workspace(root, writable=True, shown=(PurePosixPath("sub/deep"),))
-    found = Workspaces((shown,))
-    assert found.input(f"{root}/sub/deep/in.tif").relative == PurePosixPath("sub/deep/in.tif")
-    assert found.output("sub/deep/new.tif").identity is None
-    others = "a.tif no.tif sub sub/b.tif sub/no.tif sub/deeper . sub/deep/.. sub/deep/../b.tif sub/deep/link.tif no/x"
-    said = set()
-    for text in others.split():
+    partial = Workspaces((shown,))
+    assert partial.input(f"{root}/sub/deep/in.tif").relative == PurePosixPath("sub/deep/in.tif")
+    assert partial.output("sub/deep/new.tif").identity is None
+    hidden = "a.tif no.tif sub sub/b.tif sub/no.tif sub/deeper . sub/deep/.. sub/deep/../b.tif sub/deep/link.tif no/x"
+    refusals = set()
+    for text in hidden.split():
         with pytest.raises(PathRefused) as caught:
-            found.input(text)
-        said.add((type(caught.value), str(caught.value)))
+            partial.input(text)
+        refusals.add((type(caught.value), str(caught.value)))
         with pytest.raises(PathRefused):
-            found.output(text)
-    assert len(said) == 1
+            partial.output(text)
+    assert len(refusals) == 1
 
 
 def test_workspaces_must_not_nest(root):
@@ -393,27 +395,27 @@ def test_workspace_replaced_by_symlink_is_not_entered(allowed, root, outside):
 
 @pytest.mark.claim("paths.races-lost")
 def test_file_that_became_something_else_is_not_opened(allowed, root, outside):
-    found = allowed.input("a.tif")
+    located = allowed.input("a.tif")
     (root / "a.tif").unlink()
-    with pytest.raises(PathMissing), open_file(found):
+    with pytest.raises(PathMissing), open_file(located):
         pass
     (root / "a.tif").symlink_to(outside / "secret.tif")
-    with pytest.raises(PathRefused), open_file(found):
+    with pytest.raises(PathRefused), open_file(located):
         pass
     (root / "a.tif").unlink()
     os.mkfifo(root / "a.tif")
-    with pytest.raises(PathRefused), open_file(found):  # and does not wait for a writer
+    with pytest.raises(PathRefused), open_file(located):  # and does not wait for a writer
         pass
 
 
 @pytest.mark.claim("paths.races-lost")
 def test_folder_that_became_symlink_is_not_opened(allowed, root, outside):
-    found = allowed.input("sub/b.tif")
+    located = allowed.input("sub/b.tif")
     (root / "sub").rename(root / "was")
     (root / "sub").symlink_to(outside)
-    with pytest.raises(PathRefused), open_file(found):
+    with pytest.raises(PathRefused), open_file(located):
         pass
-    with pytest.raises(PathRefused), open_folder(found.workspace, found.relative.parent):
+    with pytest.raises(PathRefused), open_folder(located.workspace, located.relative.parent):
         pass
 
 
@@ -466,15 +468,15 @@ def hostile(tmp_path_factory):
 def test_any_text_is_refused_or_leads_inside(hostile, text, way):
     allowed = Workspaces((Workspace.at(hostile, writable=True),))
     try:
-        found = getattr(allowed, way)(text.replace("{root}", str(hostile)))
+        located = getattr(allowed, way)(text.replace("{root}", str(hostile)))
     except PathRefused:
         return
-    assert isinstance(found, WorkspacePath)
-    real = Path(os.path.realpath(found.path))
-    assert real == found.path  # no link is left to follow
+    assert isinstance(located, WorkspacePath)
+    real = Path(os.path.realpath(located.path))
+    assert real == located.path  # no link is left to follow
     assert real.is_relative_to(hostile)
     assert RESERVED not in real.relative_to(hostile).parts[:1]
-    assert (found.identity is None) == (not real.exists())
+    assert (located.identity is None) == (not real.exists())
 
 
 @pytest.mark.claim("paths.races-lost")

@@ -23,9 +23,9 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def registry(settings: Settings) -> Iterator[Registry]:
-    made = Registry(settings.state_dir / "registry.sqlite")
-    yield made
-    made.close()
+    new_registry = Registry(settings.state_dir / "registry.sqlite")
+    yield new_registry
+    new_registry.close()
 
 
 def unfinished(registry: Registry, server: str) -> str:
@@ -36,9 +36,9 @@ def unfinished(registry: Registry, server: str) -> str:
 
 
 def outcome(registry: Registry, call: str) -> str:
-    found = registry.call(call)
-    assert found is not None
-    return found.outcome
+    record = registry.call(call)
+    assert record is not None
+    return record.outcome
 
 
 def test_call_of_living_server_is_left_alone(settings: Settings, registry: Registry):

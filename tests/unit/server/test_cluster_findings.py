@@ -15,10 +15,10 @@ EXCEEDED = (
 
 def test_rights_are_those_of_calls_and_no_others():
     assert rights(NEEDED).state == rights({*NEEDED, ("pods/log", "get")}).state == "ok"
-    for one in NEEDED:
-        assert rights(NEEDED - {one}).state == "failed"
-    for more in (("secrets", "get"), ("pods/exec", "create"), ("jobs.batch", "create")):
-        assert rights({*NEEDED, more}).state == "warning"
+    for right in NEEDED:
+        assert rights(NEEDED - {right}).state == "failed"
+    for excess in (("secrets", "get"), ("pods/exec", "create"), ("jobs.batch", "create")):
+        assert rights({*NEEDED, excess}).state == "warning"
     assert rights({("*", "*")}).state == "warning"  # rights of an administrator
     assert powers([]).state == "ok"
     assert powers(["get secrets"]).state == "warning"
@@ -29,8 +29,8 @@ def test_quota_is_compared_with_running_and_waiting_calls(tmp_path: Path):
     assert quota(EXCEEDED, settings).state == "ok"
     assert quota(EXCEEDED, settings.model_copy(update={"pool_max": 7})).state == "warning"
     assert quota(EXCEEDED, settings.model_copy(update={"concurrent": 0})).state == "warning"
-    for said in ("", "pods is forbidden: another reason"):
-        assert quota(said, settings).state == "warning"
+    for message in ("", "pods is forbidden: another reason"):
+        assert quota(message, settings).state == "warning"
 
 
 def test_what_a_plain_pod_found_is_judged():

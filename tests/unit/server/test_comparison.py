@@ -15,11 +15,11 @@ def test_only_what_holds_the_same_is_the_same():
 
 
 def test_what_cannot_be_told_is_not_the_same():
-    for told in [
+    for report in [
         None, [], [RASTER], [RASTER] * 3, "x", [RASTER, None], [{"problem": "x"}, {"problem": "x"}],
         [{"problem": "x"}, RASTER],
     ]:  # fmt: skip
-        assert by_content("/ws/a", told).sameness == "unknown"
+        assert by_content("/ws/a", report).sameness == "unknown"
 
 
 def test_files_belong_to_output_with_nearest_name():

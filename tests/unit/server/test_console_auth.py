@@ -53,8 +53,8 @@ def refused(door: ConsoleAuth, request: Request) -> tuple[int, float]:
             await door.enter(request)
         return caught.value.status, anyio.current_time()
 
-    found: tuple[int, float] = run(attempt)
-    return found
+    refusal: tuple[int, float] = run(attempt)
+    return refusal
 
 
 @pytest.mark.claim("console.strangers-bounded")
@@ -78,8 +78,8 @@ def test_longest_waiting_login_makes_room_for_newcomers():
         try:
             with door.slot():
                 await anyio.sleep(1000)
-        except Refused as one:
-            ended.append((number, one.status))
+        except Refused as error:
+            ended.append((number, error.status))
 
     async def crowd() -> None:
         async with anyio.create_task_group() as group:

@@ -26,28 +26,30 @@ ADMIN = Viewer(replace(ANN, id="local:admin"), "z")
 @pytest.fixture
 def ended(tmp_path: Path) -> Iterator[Server]:
     """A server on which Ann's workflow of two steps completed the first and failed."""
-    with server(tmp_path) as found:
-        made = str(found.app.settings.state.workflows / "r" / "first.tif")
-        target, source = str(found.root / "out.tif"), str(found.root / "in.bin")
+    with server(tmp_path) as served:
+        first_output = str(served.app.settings.state.workflows / "r" / "first.tif")
+        target, source = str(served.root / "out.tif"), str(served.root / "in.bin")
         step = {"tool": "look", "command": "look", "state": "fine", "crs": None, "reused": None}
         forecast = {
             "principal": ANN.id, "name": "w", "title": "", "publishes": [target],
             "steps": [{"id": "first", "after": [], **step}, {"id": "second", "after": ["first"], **step}],
         }  # fmt: skip
-        folder = found.app.settings.state_dir / FOLDER
+        folder = served.app.settings.state_dir / FOLDER
         folder.mkdir()
         (folder / f"{WHOLE}.json").write_text(json.dumps(forecast))
-        registry = found.app.registry
-        whole = registry.begin_call(Call(WHOLE, ANN.id, "workflow_run", {"workflow": {}}))
+        registry = served.app.registry
+        workflow_call = registry.begin_call(Call(WHOLE, ANN.id, "workflow_run", {"workflow": {}}))
         approved = f"step first of call {WHOLE}"
-        one = registry.begin_call(Call(STEP, ANN.id, "look", {}, approval=approved))
+        step_call = registry.begin_call(Call(STEP, ANN.id, "look", {}, approval=approved))
         registry.add_artifacts(
-            STEP, [Artifact(Path(made).as_uri(), made, "first.tif", 1, "image/tiff", "00")]
+            STEP, [Artifact(Path(first_output).as_uri(), first_output, "first.tif", 1, "image/tiff", "00")]
         )
-        row = {"path": made, "driver": "GTiff", "crs": "EPSG:4326"}
-        registry.finish_call(replace(one, outcome="OK", outputs=(row,), inputs=({"path": source},)))
-        registry.finish_call(replace(whole, outcome="GDAL_ERROR", message="step 'second': it failed."))
-        yield found
+        row = {"path": first_output, "driver": "GTiff", "crs": "EPSG:4326"}
+        registry.finish_call(replace(step_call, outcome="OK", outputs=(row,), inputs=({"path": source},)))
+        registry.finish_call(
+            replace(workflow_call, outcome="GDAL_ERROR", message="step 'second': it failed.")
+        )
+        yield served
 
 
 def refused(status: int) -> "pytest.RaisesExc[Refused]":
@@ -56,7 +58,10 @@ def refused(status: int) -> "pytest.RaisesExc[Refused]":
 
 def test_each_step_stands_where_its_record_says(ended: Server):
     shown = Workflows(ended.app).show(OWNER, WHOLE)
-    assert [(one["id"], one["stands"]) for one in shown["steps"]] == [("first", "done"), ("second", "failed")]
+    assert [(step["id"], step["stands"]) for step in shown["steps"]] == [
+        ("first", "done"),
+        ("second", "failed"),
+    ]
     assert shown["steps"][0]["came"]["crs"] == "EPSG:4326"
     assert shown["steps"][0]["call"] == STEP
 

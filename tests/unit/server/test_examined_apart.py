@@ -16,8 +16,8 @@ def test_the_console_examines_this_host_in_another_process(workspace, tmp_path, 
     settings = load_settings(
         workspaces=(workspace,), state_dir=tmp_path / "state", engine=f"unix://{tmp_path}/no-engine.sock"
     )
-    found = _examined(SimpleNamespace(settings=settings))
-    rows = {(row["group"], row["name"]): row["state"] for row in found["rows"]}
+    report = _examined(SimpleNamespace(settings=settings))
+    rows = {(row["group"], row["name"]): row["state"] for row in report["rows"]}
     assert rows["engine", "ready"] == "failed"
     assert ("workspace", str(workspace)) in rows or any(group == "workspace" for group, _ in rows)
     assert "server" not in {group for group, _ in rows}

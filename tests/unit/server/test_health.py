@@ -42,7 +42,7 @@ def app(tmp_path):
 
 def test_removed_image_is_noticed_before_a_call(app):
     assert all(look(app(IMAGE.id)).well.values())
-    made = app("sha256:bb")
-    found = look(made).well
-    assert [name for name in ITEMS if found[name]] == ["engine", "audit"]
-    assert made.hosting.told_lost == 1  # the next check, and the next call, search for an image again
+    changed_app = app("sha256:bb")
+    health = look(changed_app).well
+    assert [name for name in ITEMS if health[name]] == ["engine", "audit"]
+    assert changed_app.hosting.told_lost == 1  # the next check, and the next call, search for an image again

@@ -38,8 +38,8 @@ def page() -> Page:
 
 @pytest.mark.claim("console.panel-reaches-nothing")
 def test_panel_policy_allows_only_its_parts_by_digest(page: Page):
-    [policy] = [one["content"] for _, one in page.elements if "http-equiv" in one]
-    rules = {name: words for name, *words in (one.split() for one in policy.split(";"))}
+    [policy] = [attributes["content"] for _, attributes in page.elements if "http-equiv" in attributes]
+    rules = {name: words for name, *words in (rule.split() for rule in policy.split(";"))}
     digests = {
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'": text
         for text in page.texts
@@ -54,7 +54,11 @@ def test_panel_policy_allows_only_its_parts_by_digest(page: Page):
     assert "default-src" in rules
     kinds = [tag for tag, _ in page.elements]
     assert kinds.index("meta") < kinds.index("script")
-    assert not [one for _, one in page.elements if {"src", "href", "srcset", "action", "onload"} & one.keys()]
+    assert not [
+        attributes
+        for _, attributes in page.elements
+        if {"src", "href", "srcset", "action", "onload"} & attributes.keys()
+    ]
 
 
 def test_console_modules_are_complete_and_import_nothing(page: Page):

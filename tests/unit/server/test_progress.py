@@ -49,7 +49,7 @@ def test_progress_grows_within_rate_and_ends_with_last():
     assert line.sent[-1] == (1.0, 1.0, "all")
     assert len(line.sent) > 50
     for start in line.times:
-        assert sum(start <= one < start + 1 for one in line.times) <= 10
+        assert sum(start <= moment < start + 1 for moment in line.times) <= 10
 
 
 def test_slow_client_gets_only_the_newest_progress():
@@ -132,9 +132,9 @@ def test_any_thread_may_tell_the_loops_own_included():
     ],
 )  # fmt: skip
 def test_container_message_is_one_short_line_except_lockdown(said, locked, told_words):
-    heard: list[tuple[float, str]] = []
-    sanitize(lambda fraction, words: heard.append((fraction, words)), locked=locked)(0.5, said)
-    [(fraction, words)] = heard
+    reports: list[tuple[float, str]] = []
+    sanitize(lambda fraction, words: reports.append((fraction, words)), locked=locked)(0.5, said)
+    [(fraction, words)] = reports
     assert fraction == 0.5
     assert len(words) < 150
     if told_words is not None:

@@ -26,32 +26,32 @@ def done(*names: str, preview: bytes | None = None) -> JobResult:
 
 
 def test_the_text_says_the_same_as_the_structure():
-    given = {"a": "é\n", "n": None, "list": [1.5]}
-    told = render.result(Reply("id", given, done()))
-    assert json.loads(told.content[0].text) == told.structured_content == given
-    assert not told.is_error
+    structure = {"a": "é\n", "n": None, "list": [1.5]}
+    rendered = render.result(Reply("id", structure, done()))
+    assert json.loads(rendered.content[0].text) == rendered.structured_content == structure
+    assert not rendered.is_error
 
 
 def test_error_conforms_to_the_tool_result_schema():
     for name in known_tools():
         error = ToolError(Code.TIMEOUT, Stage.RUN, "too long", "less", {"stderr": "x"})
-        told = render.result(Reply("id", error.as_dict("id"), error=error))
+        rendered = render.result(Reply("id", error.as_dict("id"), error=error))
         schema = render.tool(known_tools()[name]).output_schema
-        jsonschema.validate(told.structured_content, schema, jsonschema.Draft202012Validator)
+        jsonschema.validate(rendered.structured_content, schema, jsonschema.Draft202012Validator)
 
 
 def test_outputs_are_linked_by_encoded_uris_with_preview():
-    told = render.result(Reply("id", {}, done("a b#?.tif", "é.gpkg", preview=PNG)))
-    _text, first, second, picture = told.content
+    rendered = render.result(Reply("id", {}, done("a b#?.tif", "é.gpkg", preview=PNG)))
+    _text, first, second, picture = rendered.content
     assert isinstance(first, t.ResourceLink)
-    assert [str(one.uri) for one in (first, second)] == [
+    assert [str(link.uri) for link in (first, second)] == [
         f"file:///data/ws/{name}" for name in ("a%20b%23%3F.tif", "%C3%A9.gpkg")
     ]
     assert (first.size, second.size) == (7, 7)
     assert isinstance(picture, t.ImageContent)
     assert (picture.mime_type, base64.b64decode(picture.data)) == ("image/png", PNG)
-    told = render.result(Reply("id", {}, done(*(f"{i}.tif" for i in range(100)))))
-    assert len(told.content) == 1 + MAX_LINKS
+    rendered = render.result(Reply("id", {}, done(*(f"{i}.tif" for i in range(100)))))
+    assert len(rendered.content) == 1 + MAX_LINKS
 
 
 def test_annotations_tell_the_truth():

@@ -62,11 +62,11 @@ def server(tmp_path: Path) -> ProtocolServer:
 
 
 @asynccontextmanager
-async def client(server: ProtocolServer, heard: Heard | None = None) -> AsyncIterator[Client]:
+async def client(server: ProtocolServer, receiver: Heard | None = None) -> AsyncIterator[Client]:
     """A client of the handshake era if there is a receiver for its notifications."""
     with anyio.fail_after(30):  # far above any duration here
-        async with Client(server, mode=LEGACY if heard else MODERN, message_handler=heard) as made:
-            yield made
+        async with Client(server, mode=LEGACY if receiver else MODERN, message_handler=receiver) as connected:
+            yield connected
 
 
 def watching(subscriptions: Subscriptions) -> int:
@@ -90,31 +90,31 @@ async def settled() -> None:
 
 
 async def test_stream_gets_only_acknowledged_subscriptions(server):
-    asked = [WATCHED, "test://absent", WATCHED]
-    async with client(server) as made, made.listen(resource_subscriptions=asked) as stream:
+    uris = [WATCHED, "test://absent", WATCHED]
+    async with client(server) as connected, connected.listen(resource_subscriptions=uris) as stream:
         assert stream.honored.resource_subscriptions == [WATCHED]
         assert not stream.honored.tools_list_changed
         publish(server, *(ResourceUpdated(uri=uri) for uri in (OTHER, "test://absent")))
         publish(server, ResourcesListChanged(), ToolsListChanged(), ResourceUpdated(uri=WATCHED))
         assert await anext(stream) == ResourceUpdated(uri=WATCHED)
-    async with client(server) as made, made.listen(tools_list_changed=True) as stream:
+    async with client(server) as connected, connected.listen(tools_list_changed=True) as stream:
         assert (stream.honored.tools_list_changed, stream.honored.resources_list_changed) == (True, None)
         publish(server, ResourcesListChanged(), ToolsListChanged())
         assert await anext(stream) == ToolsListChanged()
 
 
 async def test_session_is_notified_until_it_unsubscribes(server):
-    heard = Heard()
-    async with client(server, heard) as made:
-        await made.subscribe_resource(WATCHED)
-        await made.subscribe_resource(OTHER)
+    receiver = Heard()
+    async with client(server, receiver) as connected:
+        await connected.subscribe_resource(WATCHED)
+        await connected.subscribe_resource(OTHER)
         publish(server, ResourceUpdated(uri=WATCHED))
-        await heard.until(ResourceUpdated(uri=WATCHED))
-        await made.unsubscribe_resource(WATCHED)
-        heard.events.clear()
+        await receiver.until(ResourceUpdated(uri=WATCHED))
+        await connected.unsubscribe_resource(WATCHED)
+        receiver.events.clear()
         publish(server, ResourceUpdated(uri=WATCHED))
         publish(server, ResourceUpdated(uri=OTHER))
-        assert await heard.until(ResourceUpdated(uri=OTHER)) == [ResourceUpdated(uri=OTHER)]
+        assert await receiver.until(ResourceUpdated(uri=OTHER)) == [ResourceUpdated(uri=OTHER)]
 
 
 @pytest.mark.claim("identity.others-unseen")
@@ -122,35 +122,35 @@ async def test_session_of_demoted_token_no_longer_sees_others(server):
     scopes = {ADMIN}
 
     server.subscriptions._who = lambda _ctx: Principal(WHO, frozenset(scopes))
-    heard = Heard()
-    async with client(server, heard) as made:
-        await made.subscribe_resource(WATCHED)
+    receiver = Heard()
+    async with client(server, receiver) as connected:
+        await connected.subscribe_resource(WATCHED)
         publish(server, ResourcesListChanged(), principal="token:other")
-        await heard.until(ResourcesListChanged())
+        await receiver.until(ResourcesListChanged())
         scopes.clear()
-        await made.list_resources()
+        await connected.list_resources()
         publish(server, ResourcesListChanged(), principal="token:other")
         await settled()
         publish(server, ResourceUpdated(uri=WATCHED))
-        told = await heard.until(ResourceUpdated(uri=WATCHED))
-    assert told.count(ResourcesListChanged()) == 1
+        events = await receiver.until(ResourceUpdated(uri=WATCHED))
+    assert events.count(ResourcesListChanged()) == 1
 
 
 async def test_subscription_answer_does_not_reveal_existence(server):
-    async with client(server, Heard()) as made:
-        answers = [await made.subscribe_resource(uri) for uri in (WATCHED, "test://absent", "x" * 1000)]
-        assert len({one.model_dump_json() for one in answers}) == 1
+    async with client(server, Heard()) as connected:
+        answers = [await connected.subscribe_resource(uri) for uri in (WATCHED, "test://absent", "x" * 1000)]
+        assert len({answer.model_dump_json() for answer in answers}) == 1
 
 
 @pytest.mark.claim("identity.others-unseen")
 async def test_change_reaches_only_its_principal_and_administrators():
     async def told(watching: Principal, owner: str) -> bool:
-        made = Subscriptions(lambda _ctx: watching, lambda _who, uris: _all(uris))
+        service = Subscriptions(lambda _ctx: watching, lambda _who, uris: _all(uris))
         sent: list[Any] = []
         async with anyio.create_task_group() as group:
-            group.start_soon(made.listen, _request(sent), _asks(WATCHED))
+            group.start_soon(service.listen, _request(sent), _asks(WATCHED))
             await until(lambda: sent)
-            made.publish(owner, [ResourceUpdated(uri=WATCHED)])
+            service.publish(owner, [ResourceUpdated(uri=WATCHED)])
             await settled()
             group.cancel_scope.cancel()
         assert isinstance(sent[0], t.SubscriptionsAcknowledgedNotification)
@@ -184,16 +184,16 @@ def _request(sent: list[Any], blocked: anyio.Event | None = None) -> Any:
 
 @pytest.mark.claim("http.bounded")
 async def test_stream_of_client_that_does_not_read_ends():
-    made = Subscriptions(lambda _ctx: Principal(WHO), lambda _who, uris: _all(uris))
+    service = Subscriptions(lambda _ctx: Principal(WHO), lambda _who, uris: _all(uris))
     sent: list[Any] = []
     blocked = anyio.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(made.listen, _request(sent, blocked), _asks(WATCHED))
+        group.start_soon(service.listen, _request(sent, blocked), _asks(WATCHED))
         await until(lambda: sent)
         for _ in range(5000):
-            made.publish(WHO, [ResourceUpdated(uri=WATCHED)])
+            service.publish(WHO, [ResourceUpdated(uri=WATCHED)])
         blocked.set()
-        await until(lambda: not watching(made))
+        await until(lambda: not watching(service))
     assert len(sent) < 2000
 
 
@@ -211,12 +211,12 @@ async def test_unread_session_stores_one_report_per_resource():
 @pytest.mark.parametrize("legacy", [True, False])
 async def test_who_is_gone_leaves_nothing_behind(server, legacy: bool):
     for _ in range(5):
-        async with client(server, Heard() if legacy else None) as made:
+        async with client(server, Heard() if legacy else None) as connected:
             if legacy:
-                await made.subscribe_resource(WATCHED)
+                await connected.subscribe_resource(WATCHED)
                 assert watching(server.subscriptions) == 1
             else:
-                async with made.listen(resources_list_changed=True):
+                async with connected.listen(resources_list_changed=True):
                     assert watching(server.subscriptions) == 1
         await until(lambda: not watching(server.subscriptions))
     publish(server, ResourceUpdated(uri=WATCHED), ResourcesListChanged())
@@ -225,13 +225,13 @@ async def test_who_is_gone_leaves_nothing_behind(server, legacy: bool):
 async def test_streams_per_principal_are_bounded_until_one_ends(server, monkeypatch):
     monkeypatch.setattr(subscriptions, "MAX_STREAMS", 2)
 
-    async with client(server) as made, made.listen(tools_list_changed=True):
-        async with made.listen(tools_list_changed=True):
+    async with client(server) as connected, connected.listen(tools_list_changed=True):
+        async with connected.listen(tools_list_changed=True):
             with pytest.raises(MCPError):
-                async with made.listen(tools_list_changed=True):
+                async with connected.listen(tools_list_changed=True):
                     pass
         await until(lambda: watching(server.subscriptions) == 1)
-        async with made.listen(tools_list_changed=True):
+        async with connected.listen(tools_list_changed=True):
             assert watching(server.subscriptions) == 2
 
 
@@ -245,18 +245,18 @@ async def test_streams_per_principal_are_bounded_until_one_ends(server, monkeypa
     ],
 )
 async def test_client_subscriptions_are_bounded_in_both_protocol_eras(server, uris: list[str]):
-    async with client(server) as made:
+    async with client(server) as connected:
         with pytest.raises(MCPError) as caught:
-            async with made.listen(resource_subscriptions=uris):
+            async with connected.listen(resource_subscriptions=uris):
                 pass
         assert caught.value.error.code == t.INVALID_PARAMS
-    async with client(server, Heard()) as made:
+    async with client(server, Heard()) as connected:
         with pytest.raises(MCPError) as caught:
             for uri in uris:
-                await made.subscribe_resource(uri)
+                await connected.subscribe_resource(uri)
         assert caught.value.error.code == t.INVALID_PARAMS
-        await made.unsubscribe_resource(uris[0])
-        await made.subscribe_resource(WATCHED)
+        await connected.unsubscribe_resource(uris[0])
+        await connected.subscribe_resource(WATCHED)
 
 
 def located(path: str) -> Any:
@@ -269,7 +269,7 @@ def test_call_end_notifies_record_and_every_touched_place():
     published = Published("undo", files, (located("/w/old.tif"),), (located("/w/gone.tif"),), moved)
     done: Any = SimpleNamespace(published=published)
     events = events_of(changed_by("token:ann", "ab12", done))
-    uris = {one.uri for one in events if isinstance(one, ResourceUpdated)}
+    uris = {event.uri for event in events if isinstance(event, ResourceUpdated)}
     files_changed = {f"file:///w/{name}" for name in ("new.tif", "old.tif", "gone.tif", "from", "to")}
     assert uris == files_changed | {"gdal://calls/ab12", "gdal://calls/ab12/provenance"}
     assert ResourcesListChanged() in events

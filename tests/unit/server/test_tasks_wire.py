@@ -38,17 +38,17 @@ class Line:
 
     async def send(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> int:
         self._next += 1
-        given = {"jsonrpc": "2.0", "method": method, "params": self._enveloped(params, meta)}
-        await self._writing.send(SessionMessage(t.JSONRPCRequest(id=self._next, **given)))
+        message = {"jsonrpc": "2.0", "method": method, "params": self._enveloped(params, meta)}
+        await self._writing.send(SessionMessage(t.JSONRPCRequest(id=self._next, **message)))
         return self._next
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        given = {"jsonrpc": "2.0", "method": method, "params": self._enveloped(params, {})}
-        await self._writing.send(SessionMessage(t.JSONRPCNotification(**given)))
+        message = {"jsonrpc": "2.0", "method": method, "params": self._enveloped(params, {})}
+        await self._writing.send(SessionMessage(t.JSONRPCNotification(**message)))
 
     def _enveloped(self, params: dict[str, Any] | None, meta: dict[str, Any]) -> dict[str, Any]:
-        given = {**(params or {}), **({"_meta": meta} if meta else {})}
-        return enveloped(given, self.version, self.capabilities)
+        parameters = {**(params or {}), **({"_meta": meta} if meta else {})}
+        return enveloped(parameters, self.version, self.capabilities)
 
     async def answer(self, identifier: int) -> dict[str, Any]:
         """The response; earlier messages are stored in `heard`."""
@@ -65,16 +65,16 @@ class Line:
         return (await self.ask("tools/call", {"name": tool, "arguments": arguments}))["result"]
 
     async def hello(self) -> dict[str, Any]:
-        given = {**HELLO, "capabilities": self.capabilities}
-        said = await self.ask("initialize", given)
+        parameters = {**HELLO, "capabilities": self.capabilities}
+        response = await self.ask("initialize", parameters)
         await self.notify("notifications/initialized")
-        return said["result"]
+        return response["result"]
 
     async def until(self, task_id: str, *statuses: str) -> dict[str, Any]:
-        found: dict[str, Any] = {"status": ""}
-        while found["status"] not in statuses:
-            found = (await self.ask("tasks/get", {"taskId": task_id}))["result"]
-        return found
+        task: dict[str, Any] = {"status": ""}
+        while task["status"] not in statuses:
+            task = (await self.ask("tasks/get", {"taskId": task_id}))["result"]
+        return task
 
 
 Talk = Callable[..., AbstractAsyncContextManager[Line]]
@@ -104,13 +104,13 @@ def talk(tmp_path: Path) -> Talk:
 
 async def test_extension_is_announced_only_to_new_protocol(talk: Talk):
     async with talk() as line:
-        found = (await line.ask("server/discover"))["result"]["capabilities"]
-        assert found["extensions"][EXTENSION] == {}
-        assert "tasks" not in found
+        capabilities = (await line.ask("server/discover"))["result"]["capabilities"]
+        assert capabilities["extensions"][EXTENSION] == {}
+        assert "tasks" not in capabilities
     async with talk(version=LEGACY) as line:
-        found = (await line.hello())["capabilities"]
-        assert EXTENSION not in str(found)
-        assert "tasks" not in found
+        capabilities = (await line.hello())["capabilities"]
+        assert EXTENSION not in str(capabilities)
+        assert "tasks" not in capabilities
 
 
 async def test_older_protocol_has_no_tasks(talk: Talk):
@@ -127,15 +127,15 @@ async def test_a_client_without_the_extension_gets_no_task(talk: Talk):
             result = await line.call("slow_compute", seconds=0.5)
             assert result["resultType"] == "complete"
             assert result["content"]
-            made = await line.ask(
+            created = await line.ask(
                 "tools/call",
                 {"name": "slow_compute", "arguments": {"seconds": 60}},
                 **{"io.modelcontextprotocol/clientCapabilities": TASKS},
             )
-            task_id = made["result"]["taskId"]
+            task_id = created["result"]["taskId"]
             for method, params in METHODS.items():
-                for asked in (task_id, "no such"):
-                    error = (await line.ask(method, {"taskId": asked, **params}))["error"]
+                for identifier in (task_id, "no such"):
+                    error = (await line.ask(method, {"taskId": identifier, **params}))["error"]
                     assert error["code"] == -32021
                     assert error["data"] == {"requiredCapabilities": TASKS}
 
@@ -144,21 +144,21 @@ async def test_task_is_flat_in_protocol_terms(talk: Talk):
     base = set("taskId status createdAt lastUpdatedAt ttlMs pollIntervalMs resultType _meta".split())
 
     async with talk() as line:
-        made = await line.call("slow_compute", seconds=60)
-        assert made["resultType"] == "task"
-        assert base <= made.keys() <= base | {"statusMessage"}
-        assert made["ttlMs"] >= 3_600_000
-        assert isinstance(made["pollIntervalMs"], int)
-        for moment in (made["createdAt"], made["lastUpdatedAt"]):
+        task = await line.call("slow_compute", seconds=60)
+        assert task["resultType"] == "task"
+        assert base <= task.keys() <= base | {"statusMessage"}
+        assert task["ttlMs"] >= 3_600_000
+        assert isinstance(task["pollIntervalMs"], int)
+        for moment in (task["createdAt"], task["lastUpdatedAt"]):
             assert datetime.fromisoformat(moment).tzinfo is not None
-        working = (await line.ask("tasks/get", {"taskId": made["taskId"]}))["result"]
+        working = (await line.ask("tasks/get", {"taskId": task["taskId"]}))["result"]
         assert (working["resultType"], working["status"]) == ("complete", "working")
         assert base <= working.keys() <= base | {"statusMessage"}
         for removed in ("tasks/list", "tasks/result"):
-            assert (await line.ask(removed, {"taskId": made["taskId"]}))["error"]["code"] == -32601
-        acknowledged = (await line.ask("tasks/cancel", {"taskId": made["taskId"]}))["result"]
+            assert (await line.ask(removed, {"taskId": task["taskId"]}))["error"]["code"] == -32601
+        acknowledged = (await line.ask("tasks/cancel", {"taskId": task["taskId"]}))["result"]
         assert acknowledged.keys() <= {"resultType", "_meta"}
-        cancelled = await line.until(made["taskId"], "cancelled", "completed")
+        cancelled = await line.until(task["taskId"], "cancelled", "completed")
         assert cancelled["status"] == "cancelled"
         assert base <= cancelled.keys() <= base | {"statusMessage"}
 
@@ -166,14 +166,14 @@ async def test_task_is_flat_in_protocol_terms(talk: Talk):
 def test_http_routing_header_must_name_the_task():
     table = jobs.Jobs.__new__(jobs.Jobs)
     session = SimpleNamespace(client_capabilities=t.ClientCapabilities(extensions={EXTENSION: {}}))
-    asked = tasks.TaskParams(task_id="abc")
+    parameters = tasks.TaskParams(task_id="abc")
 
     def checked(**headers: str) -> Any:
         request = SimpleNamespace(headers={name.replace("_", "-"): text for name, text in headers.items()})
         ctx = SimpleNamespace(
             protocol_version=MODERN, session=session, request=request, lifespan_context=table
         )
-        return tasks._checked(ctx, asked)  # type: ignore[arg-type]
+        return tasks._checked(ctx, parameters)  # type: ignore[arg-type]
 
     for name in ("abc", "=?base64?YWJj?="):
         assert checked(mcp_name=name) is table
@@ -203,10 +203,10 @@ async def test_progress_moves_into_the_task_once_answered(talk: Talk):
         identifier = await line.send(
             "tools/call", {"name": "slow_compute", "arguments": {"seconds": 60}}, progressToken="p"
         )
-        made = (await line.answer(identifier))["result"]
-        assert [one["params"]["progress"] for one in line.heard] == [0.5]
+        task = (await line.answer(identifier))["result"]
+        assert [notification["params"]["progress"] for notification in line.heard] == [0.5]
         line.heard.clear()
-        working = await line.until(made["taskId"], "working")
+        working = await line.until(task["taskId"], "working")
         assert "computing" in working["statusMessage"]
         assert "50%" in working["statusMessage"]
         assert line.heard == []
@@ -215,23 +215,23 @@ async def test_progress_moves_into_the_task_once_answered(talk: Talk):
 async def test_cancelled_notification_does_not_cancel_a_task(talk: Talk):
     async with talk() as line:
         identifier = await line.send("tools/call", {"name": "slow_compute", "arguments": {"seconds": 0.5}})
-        made = (await line.answer(identifier))["result"]
+        task = (await line.answer(identifier))["result"]
         await line.notify("notifications/cancelled", {"requestId": identifier, "reason": "x"})
-        assert (await line.until(made["taskId"], "cancelled", "completed"))["status"] == "completed"
+        assert (await line.until(task["taskId"], "cancelled", "completed"))["status"] == "completed"
 
 
 async def test_question_before_task_is_answered_by_calling_again(talk: Talk):
     async with talk(after=0.4) as line:
-        asked = await line.call("test_tool_with_task")
-        assert asked["resultType"] == "input_required"
+        question = await line.call("test_tool_with_task")
+        assert question["resultType"] == "input_required"
         again = {
             "name": "test_tool_with_task",
             "arguments": {},
-            "requestState": asked["requestState"],
+            "requestState": question["requestState"],
             "inputResponses": {"user_name": {"action": "accept", "content": {"name": "Ann"}}},
         }
-        made = (await line.ask("tools/call", again))["result"]
-        assert made["resultType"] == "task"
-        assert made.keys().isdisjoint({"requestState", "inputRequests"})
-        ended = await line.until(made["taskId"], "completed")
+        task = (await line.ask("tools/call", again))["result"]
+        assert task["resultType"] == "task"
+        assert task.keys().isdisjoint({"requestState", "inputRequests"})
+        ended = await line.until(task["taskId"], "completed")
         assert "Ann" in ended["result"]["content"][0]["text"]

@@ -24,16 +24,16 @@ def test_tiles_lie_in_blocks_within_the_grid(place: Place) -> None:
     block = places_of(place.block)
     assert place in block
     assert len(set(block)) == len(block) <= SIDE**2
-    assert all(max(one.x, one.y) < 1 << one.zoom for one in block)
+    assert all(max(tile.x, tile.y) < 1 << tile.zoom for tile in block)
 
 
 @given(places(), st.floats(-170, 170), st.floats(-80, 80))
 def test_exactly_the_tiles_above_a_point_touch_it(place: Place, west: float, south: float) -> None:
     box = (west, south, west + 1e-9, south + 1e-9)
-    whole = Place(0, 0, 0)
-    assert touches(whole, box)
+    world = Place(0, 0, 0)
+    assert touches(world, box)
     below = [Place(place.zoom + 1, 2 * place.x + x, 2 * place.y + y) for x in (0, 1) for y in (0, 1)]
-    assert touches(place, box) == any(touches(one, box) for one in below)
+    assert touches(place, box) == any(touches(tile, box) for tile in below)
 
 
 def test_box_across_antimeridian_is_on_both_sides() -> None:
@@ -55,8 +55,8 @@ def test_cache_never_exceeds_its_byte_limit() -> None:
     cache, content = TileCache(most=100_000), ("ann", 1, "0" * 64, None)
     for number in range(50):
         cache.put(content, Place(9, number, 0), bytes(9_000))
-    kept = [number for number in range(50) if cache.get(content, Place(9, number, 0)) is not None]
-    assert kept == list(range(41, 50))
+    cached = [number for number in range(50) if cache.get(content, Place(9, number, 0)) is not None]
+    assert cached == list(range(41, 50))
     cache.put(content, Place(9, 49, 0), bytes(98_000))
     assert cache.get(content, Place(9, 49, 0)) == bytes(98_000)
     assert cache.get(content, Place(9, 48, 0)) is None
@@ -70,6 +70,6 @@ def test_the_memory_of_many_empty_tiles_counts() -> None:
     for number in range(5_000):
         content = TileSource("ann", number, f"{number:064}", Fingerprint(1, number, 1, 1, 1))
         cache.put(content, Place(20, number, number), number.to_bytes(80, "big"))
-    held, _ = tracemalloc.get_traced_memory()
+    used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 2 << 20
+    assert used < 2 << 20

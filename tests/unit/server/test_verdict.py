@@ -17,7 +17,7 @@ def test_last_line_is_ready_or_first_remedy():
     fine = DoctorRow("engine", "engine", "ok", "Docker")
     warned = DoctorRow("records", "kept", "warning", "gone with it", "mount a volume")
     reasons = (("engine", "ready", "no engine", "Start it."), ("http", "tokens", "x", "Other."))
-    broken = [DoctorRow(part, name, "failed", found, mend) for part, name, found, mend in reasons]
+    broken = [DoctorRow(part, name, "failed", finding, mend) for part, name, finding, mend in reasons]
     assert DoctorReport((fine, warned), {}).verdict.startswith("Ready")
     assert DoctorReport((fine, *broken), {}).verdict.endswith("Start it.")
     assert "Other" not in DoctorReport((fine, *broken), {}).verdict
@@ -42,10 +42,10 @@ def test_a_report_tells_no_secret_and_no_name(tmp_path: Path, monkeypatch: pytes
             "workspace", str(maps), "failed", f"{maps} is closed to planted-user", f"chmod o+rx {maps}"
         ),
     )
-    told = shareable(settings, DoctorReport(rows, {}))
-    assert "planted" not in json.dumps(told)
-    assert "WORKSPACE-1" in json.dumps(told)
-    assert {"DOCKER_HOST", "GDAL_MCP_ISSUERS"} <= set(told["set"])
+    report = shareable(settings, DoctorReport(rows, {}))
+    assert "planted" not in json.dumps(report)
+    assert "WORKSPACE-1" in json.dumps(report)
+    assert {"DOCKER_HOST", "GDAL_MCP_ISSUERS"} <= set(report["set"])
 
 
 def test_a_report_comes_where_there_is_no_engine(tmp_path: Path):

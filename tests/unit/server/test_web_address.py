@@ -19,7 +19,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 
 def test_a_server_that_strangers_cannot_use_may_start():
-    for given, tokens in (
+    for options, tokens in (
         ({}, True),
         ({"host": "::1"}, True),
         (ISSUERS, False),
@@ -28,11 +28,11 @@ def test_a_server_that_strangers_cannot_use_may_start():
         ({"host": "0.0.0.0", "behind_proxy": True, **PUBLIC, **ISSUERS}, False),
         ({"behind_proxy": True, **PUBLIC}, True),
     ):
-        require_safe(load_settings(**given), tokens=tokens)
+        require_safe(load_settings(**options), tokens=tokens)
 
 
 def test_insecurely_exposed_server_does_not_start(subtests: pytest.Subtests):
-    for given, tokens in (
+    for options, tokens in (
         ({}, False),
         ({"host": "0.0.0.0"}, True),
         ({"host": "0.0.0.0", **PUBLIC}, True),
@@ -48,27 +48,27 @@ def test_insecurely_exposed_server_does_not_start(subtests: pytest.Subtests):
         ({"no_auth": True, **PUBLIC}, True),
         ({"no_auth": True, **ISSUERS}, True),
     ):
-        with subtests.test(given=given, tokens=tokens), pytest.raises(SettingsError):
-            require_safe(load_settings(**given), tokens=tokens)
+        with subtests.test(given=options, tokens=tokens), pytest.raises(SettingsError):
+            require_safe(load_settings(**options), tokens=tokens)
 
 
 def test_unsafe_or_unworkable_settings_are_reported_before_listening(subtests: pytest.Subtests):
-    for given in (
+    for options in (
         {},
         {"no_auth": True, **CERT},
         {"issuers": "http://issuer.example"},
         {"issuers": "https://issuer.example,ftp://other.example"},
     ):
-        with subtests.test(given=given), pytest.raises(SettingsError):
-            prepare(load_settings(port=0, **given))
+        with subtests.test(given=options), pytest.raises(SettingsError):
+            prepare(load_settings(port=0, **options))
     urls = "gdal.example.org ftp://gdal.example.org https:// https://a.example/?q=1 https://a.example/#x https://u:p@a.example"
-    for given in (
+    for options in (
         {"tls_cert": "/c.pem"},
         {"tls_key": "/k.pem"},
         *({"public_url": url} for url in urls.split()),
     ):
-        with subtests.test(given=given), pytest.raises(SettingsError):
-            load_settings(**given)
+        with subtests.test(given=options), pytest.raises(SettingsError):
+            load_settings(**options)
 
 
 def test_tokens_are_for_the_public_address():
@@ -85,6 +85,8 @@ def test_loopback_names_with_port_are_the_only_hosts():
 
 
 def test_own_and_named_origins_may_call():
-    found = origins(load_settings(host="0.0.0.0", http_origins="https://app.example", **CERT, **PUBLIC), 8000)
-    assert set(found) == {"https://gdal.example.org", "https://app.example"}
+    allowed = origins(
+        load_settings(host="0.0.0.0", http_origins="https://app.example", **CERT, **PUBLIC), 8000
+    )
+    assert set(allowed) == {"https://gdal.example.org", "https://app.example"}
     assert "null" not in origins(load_settings(), 8000)

@@ -104,27 +104,27 @@ def test_without_one_good_token_nothing_is_read(subtests: pytest.Subtests):
         [("X-Authorization", "Bearer good")], [("Cookie", "Authorization=Bearer good")],
     ):  # fmt: skip
         with subtests.test(headers=headers):
-            found = asked(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
-            assert (found.status, found.read) == (401, 0)
-            assert 'resource_metadata="https://gdal.example/meta"' in found.header("www-authenticate")
-            assert f'scope="{READ}"' in found.header("www-authenticate")
+            answer = asked(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
+            assert (answer.status, answer.read) == (401, 0)
+            assert 'resource_metadata="https://gdal.example/meta"' in answer.header("www-authenticate")
+            assert f'scope="{READ}"' in answer.header("www-authenticate")
 
 
 @pytest.mark.claim("identity.scopes")
 def test_a_missing_scope_is_named():
-    for held, needed in ((READ, (READ, WRITE)), (APPROVE, (READ,)), (ADMIN, (READ,)), (WRITE, (READ,))):
-        tokens = Tokens(good=Principal("token:ann", frozenset({held})))
-        found = asked(door(tokens), ("Authorization", "Bearer good"), scopes=needed)
-        assert found.status == 403
-        assert 'error="insufficient_scope"' in found.header("www-authenticate")
-        assert f'scope="{" ".join(needed)}"' in found.header("www-authenticate")
+    for granted, needed in ((READ, (READ, WRITE)), (APPROVE, (READ,)), (ADMIN, (READ,)), (WRITE, (READ,))):
+        tokens = Tokens(good=Principal("token:ann", frozenset({granted})))
+        answer = asked(door(tokens), ("Authorization", "Bearer good"), scopes=needed)
+        assert answer.status == 403
+        assert 'error="insufficient_scope"' in answer.header("www-authenticate")
+        assert f'scope="{" ".join(needed)}"' in answer.header("www-authenticate")
 
 
 def test_uncheckable_token_gives_503_and_is_not_bad():
     tokens = Tokens(good=ANN)
     for tokens.error in (Unavailable("issuer"), TokensUnavailable("disk")):
-        found = asked(door(tokens), ("Authorization", "Bearer good"))
-        assert (found.status, found.header("www-authenticate")) == (503, "")
+        answer = asked(door(tokens), ("Authorization", "Bearer good"))
+        assert (answer.status, answer.header("www-authenticate")) == (503, "")
 
 
 def test_issuer_tokens_fail_without_an_issuer(tmp_path: Any):
@@ -148,21 +148,23 @@ def test_one_principal_cannot_take_the_room_of_all():
 
 
 def test_too_many_open_requests_give_429_with_delay():
-    found = asked(door(Tokens(good=ANN), each=0), ("Authorization", "Bearer good"))
-    assert found.status == 429
-    assert int(found.header("retry-after")) > 0
+    answer = asked(door(Tokens(good=ANN), each=0), ("Authorization", "Bearer good"))
+    assert answer.status == 429
+    assert int(answer.header("retry-after")) > 0
 
 
 NAMES = ("gdal.example:1",), ("https://app.example",)
 OURS, PAGE = ("Host", "gdal.example:1"), ("Origin", "https://app.example")
 FOREIGN = [("Host", name) for name in ("evil.example", "gdal.example:1.evil.example", "gdal.example")]
-ELSEWHERE = [("Origin", one) for one in ("https://evil.example", "null", "https://app.example.evil.example")]
+ELSEWHERE = [
+    ("Origin", origin) for origin in ("https://evil.example", "null", "https://app.example.evil.example")
+]
 
 
 @pytest.mark.claim("http.host-and-origin")
 @pytest.mark.parametrize("loopback", ["127.0.0.1", "::1"])
 def test_other_address_spellings_are_not_server_names(loopback: str):
-    """They lead to the same place, and a page that was reached by one of them sends it."""
+    """They lead to the same address, and a page that was opened under one of them sends it as the host."""
     spelled = """127.1 127.0.1 0x7f.1 0x7f000001 2130706433 0177.0.0.1 127.000.000.001 127.0.0.1. localhost. LOCALHOST.
         0.0.0.0 0 127.0.0.2 [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:0:0:1] [::1%lo] ::1 [::1]. localhost.localdomain
         user@127.0.0.1 user:word@localhost 127.0.0.1@evil.test evil.test#127.0.0.1 127.0.0.1\\@evil.test localhost,evil.test
@@ -192,13 +194,13 @@ def test_other_address_spellings_are_not_server_names(loopback: str):
 
     for name in (*spelled, *_LOOPBACK):
         for port in ports:
-            whole = f"{name}{port}".encode()
-            found = run(
-                Asked(("Host", whole.decode("latin-1"))).of,
+            host = f"{name}{port}".encode()
+            answer = run(
+                Asked(("Host", host.decode("latin-1"))).of,
                 HostFilter(inner, RequestLimit(9, 9), known, (), ()),
             )
-            assert found.status == (200 if whole.decode() in known else 421)
-    assert set(reached) == {one for one in known if one in named}
+            assert answer.status == (200 if host.decode() in known else 421)
+    assert set(reached) == {name for name in known if name in named}
 
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -210,10 +212,10 @@ def test_foreign_hosts_and_origins_reach_nothing(subtests: pytest.Subtests):
         ([OURS], 200),
         ([OURS, PAGE], 200),
         ([], 421),
-        *(([one], 421) for one in FOREIGN),
+        *(([header], 421) for header in FOREIGN),
         ([OURS, FOREIGN[0]], 421),
         ([FOREIGN[0], ("X-Forwarded-Host", "gdal.example:1")], 421),
-        *(([OURS, one], 403) for one in ELSEWHERE),
+        *(([OURS, header], 403) for header in ELSEWHERE),
         ([OURS, PAGE, ELSEWHERE[0]], 403),
     ):
         reached: list[str] = []
@@ -223,8 +225,8 @@ def test_foreign_hosts_and_origins_reach_nothing(subtests: pytest.Subtests):
             await ok(scope, receive, send)
 
         with subtests.test(headers=headers):
-            found = run(Asked(*headers).of, HostFilter(inner, RequestLimit(9, 9), *NAMES, ("/healthz",)))
-            assert (found.status, bool(reached)) == (status, status == 200)
+            answer = run(Asked(*headers).of, HostFilter(inner, RequestLimit(9, 9), *NAMES, ("/healthz",)))
+            assert (answer.status, bool(reached)) == (status, status == 200)
 
 
 def test_closed_gate_starts_nothing_and_ends_open_requests():
@@ -340,9 +342,9 @@ def test_writing_tool_needs_write_scope_in_any_spelling():
         '{"method": "tools/call", "params": {"name": "w"}}'.encode("utf-16"),
     ):
         request = Asked(("Authorization", "Bearer good"), method="POST").whole(body)
-        found = run(request.of, counter.auth.guarded(counter.of, READ))
-        assert found.status == 403, body
-        assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
+        answer = run(request.of, counter.auth.guarded(counter.of, READ))
+        assert answer.status == 403, body
+        assert f'scope="{READ} {WRITE}"' in answer.header("www-authenticate")
 
 
 class Prompt(Endless):

@@ -32,10 +32,10 @@ class Web:
     async def fetch(self, url: str) -> Any:
         self.asked.append(url)
         await anyio.lowlevel.checkpoint()
-        found = self.documents.get(url)
-        if found is None:
+        document = self.documents.get(url)
+        if document is None:
             raise FetchFailed(url)
-        return found
+        return document
 
     def keys(
         self, name: str = "https://issuer.example", jwks: str = "https://issuer.example/jwks"
@@ -56,18 +56,18 @@ def found(keys: SigningKeys, kid: str | None = "k1") -> bool:
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Web:
-    made = Web(**{JWKS: Signing().keys})
-    clock = SimpleNamespace(monotonic=lambda: made.now)
+    new_web = Web(**{JWKS: Signing().keys})
+    clock = SimpleNamespace(monotonic=lambda: new_web.now)
     for module in (issuers, jwt.api_jwk, jwt.jwks_client, jwt.jwk_set_cache):
         monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(issuers, "fetched", made.fetch)
-    return made
+    monkeypatch.setattr(issuers, "fetched", new_web.fetch)
+    return new_web
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with serving() as made:
-        yield made
+    with serving() as new_site:
+        yield new_site
 
 
 def test_foreign_tokens_do_not_trigger_repeated_issuer_requests(web: Web):

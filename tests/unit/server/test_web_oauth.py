@@ -40,7 +40,7 @@ def verifying(*issuers: Issuer, document: Any = None) -> Verify:
     """Verifies one token, like a server that knows these issuers."""
 
     def verify(text: str) -> Principal | None:
-        known = {one.name: Given(one.name, document or one.keys) for one in issuers}
+        known = {issuer.name: Given(issuer.name, document or issuer.keys) for issuer in issuers}
         return anyio.run(SignedTokens(known, RESOURCE).verify, text)
 
     return verify
@@ -55,13 +55,13 @@ def part(value: Any) -> str:
 @pytest.mark.parametrize("kid", ["k1", None])
 def test_known_issuer_token_gives_its_named_principal(algorithm: str, kid: str | None):
     issuer = Issuer(signer=Signer(algorithm, kid))
-    found = verifying(issuer)(issuer.token(RESOURCE, scope=f"{READ} {WRITE} openid"))
-    assert found == Principal("oauth:https://issuer.example#ann", frozenset({READ, WRITE}))
+    principal = verifying(issuer)(issuer.token(RESOURCE, scope=f"{READ} {WRITE} openid"))
+    assert principal == Principal("oauth:https://issuer.example#ann", frozenset({READ, WRITE}))
 
 
 def test_scopes_are_known_ones_named_in_the_token():
     issuer = Issuer()
-    for given, scopes in (
+    for claims, scopes in (
         ({"scope": None, "scp": f"{READ} {WRITE}"}, {READ, WRITE}),
         ({"scope": None, "scp": [READ, ADMIN, 7, None]}, {READ, ADMIN}),
         ({"scope": None}, set()),
@@ -72,9 +72,9 @@ def test_scopes_are_known_ones_named_in_the_token():
         ({"aud": ["https://a.example", RESOURCE]}, {READ}),  # one of several audiences may be ours
         ({"exp": int(time.time()) - 5}, {READ}),  # clocks may differ a little
     ):
-        found = verifying(issuer)(issuer.token(RESOURCE, **given))
-        assert found is not None
-        assert found.scopes == scopes
+        principal = verifying(issuer)(issuer.token(RESOURCE, **claims))
+        assert principal is not None
+        assert principal.scopes == scopes
 
 
 NOW = time.time()  # when tests are collected, which may be half an hour before they run
@@ -160,14 +160,15 @@ def test_public_key_is_never_a_shared_secret():
     issuer = Issuer(signer=Signer("RS256"))
     public, spki = issuer.signer.key.public_key(), serialization.PublicFormat.SubjectPublicKeyInfo
     pem, der = (
-        public.public_bytes(one, spki) for one in (serialization.Encoding.PEM, serialization.Encoding.DER)
+        public.public_bytes(encoding, spki)
+        for encoding in (serialization.Encoding.PEM, serialization.Encoding.DER)
     )
     for digest in ("sha256", "sha384", "sha512"):
         head = part({"alg": f"HS{digest[3:]}", "kid": "k1"})
         signing = f"{head}.{part(issuer.claims(RESOURCE))}"
         for secret in (pem, pem.strip(), der, json.dumps(issuer.signer.public).encode(), b""):
-            made = hmac.new(secret, signing.encode(), getattr(hashlib, digest)).digest()
-            assert verifying(issuer)(f"{signing}.{part(made)}") is None
+            signature = hmac.new(secret, signing.encode(), getattr(hashlib, digest)).digest()
+            assert verifying(issuer)(f"{signing}.{part(signature)}") is None
 
 
 @pytest.mark.claim("identity.signed-tokens")

@@ -33,8 +33,8 @@ class Sent:
         self.left = anyio.Event()
 
     def run(self, reply: OpenFile | None = None) -> "Sent":
-        told = {"Content-Type": "x/y", "ETag": TAG, "Last-Modified": DATED}
-        anyio.run(reply or OpenFile(self.file, told, self.close), self.scope, self.receive, self.send)
+        headers = {"Content-Type": "x/y", "ETag": TAG, "Last-Modified": DATED}
+        anyio.run(reply or OpenFile(self.file, headers, self.close), self.scope, self.receive, self.send)
         return self
 
     def close(self) -> None:
@@ -135,6 +135,6 @@ def test_conditions_are_evaluated_in_standard_order():
         assert judged(**wanted) is None, wanted
     for known in (TAG, f"W/{TAG}", f'"other", {TAG}', "*"):
         assert judged(if_none_match=known) == 304, known
-    for other in ('"other"', f"W/{TAG}", ""):
-        assert judged(if_match=other) == 412, other
+    for tag in ('"other"', f"W/{TAG}", ""):
+        assert judged(if_match=tag) == 412, tag
     assert judged(if_match='"other"', if_none_match=TAG) == 412

@@ -64,14 +64,14 @@ def served(
 ) -> Iterator[tuple[int, Callable[[], None]]]:
     """The port, and a function that stops the server and returns when it has stopped."""
     gate = gate or RequestLimit(50, 50)
-    whole = HostFilter(app, gate, (), (), ANY)
+    filtered = HostFilter(app, gate, (), (), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
     port = bound.getsockname()[1]
     listening = ListenOptions(connections, each, **(tls or {}))
 
     async def run(scope: anyio.CancelScope) -> None:
         with scope:
-            await serve_routes(whole, bound, listening, started=up.set, ending=gate.close)
+            await serve_routes(filtered, bound, listening, started=up.set, ending=gate.close)
 
     with start_blocking_portal() as portal:
         scope = portal.call(anyio.CancelScope)
@@ -210,13 +210,13 @@ def asking(path: str, head: str) -> bytes:
 
 def heard(client: socket.socket, until_end: bytes = b"") -> bytes:
     """All data until the end of the connection, or until these bytes."""
-    found = b""
-    while not (until_end and until_end in found):
+    received = b""
+    while not (until_end and until_end in received):
         piece = client.recv(65536)
         if not piece:
             break
-        found += piece
-    return found
+        received += piece
+    return received
 
 
 @pytest.mark.claim("http.nobody-read-on")
@@ -224,9 +224,10 @@ def heard(client: socket.socket, until_end: bytes = b"") -> bytes:
 def test_early_answer_before_body_end_closes_the_connection(head: str):
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 5) as client:
         client.sendall(asking("/", head) + TINY)
-        found = heard(client)  # to its end: if it does not end, the timeout fails the test after some seconds
-    assert found.startswith(b"HTTP/1.1 200")
-    assert b"connection: close" in found.lower()
+        # to its end: if it does not end, the timeout fails the test after some seconds
+        received = heard(client)
+    assert received.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in received.lower()
 
 
 def test_fully_read_body_leaves_the_connection_open():
@@ -241,34 +242,34 @@ def test_long_body_and_next_request_arrive_complete():
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 30) as client:
         first, second = (asking("/length", f"Content-Length: {length}") for length in (size, 5))
         client.sendall(first + bytes(size) + second + b"abcde")
-        found = heard(client, b"[5]")
-    assert f"[{size}]".encode() in found
+        received = heard(client, b"[5]")
+    assert f"[{size}]".encode() in received
 
 
 def silent(port: int, stack: ExitStack, number: int, peer: str = "127.0.0.1") -> list[socket.socket]:
     """Connections of one peer on which no data is sent."""
-    made = []
+    connections = []
     for _ in range(number):
-        one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 30, (peer, 0)))
-        one.settimeout(30)
-        made.append(one)
-    return made
+        connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), 30, (peer, 0)))
+        connection.settimeout(30)
+        connections.append(connection)
+    return connections
 
 
 def answered(port: int, peer: str = "127.0.0.1") -> bool:
-    with socket.create_connection(("127.0.0.1", port), 30, (peer, 0)) as one:
-        one.sendall(GET + b"\r\n")
-        return one.recv(4096).startswith(b"HTTP/1.1 200")
+    with socket.create_connection(("127.0.0.1", port), 30, (peer, 0)) as connection:
+        connection.sendall(GET + b"\r\n")
+        return connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
-def is_open(one: socket.socket) -> bool:
+def is_open(connection: socket.socket) -> bool:
     """True if a request on it is answered."""
-    found = b""
+    received = b""
     with suppress(OSError):
-        one.sendall(GET + b"\r\n")
-        while not found.endswith(b"0\r\n\r\n") and (piece := one.recv(4096)):
-            found += piece
-    return found.startswith(b"HTTP/1.1 200")
+        connection.sendall(GET + b"\r\n")
+        while not received.endswith(b"0\r\n\r\n") and (piece := connection.recv(4096)):
+            received += piece
+    return received.startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")
@@ -290,8 +291,8 @@ def test_oldest_silent_connection_of_same_peer_makes_room(
     with served(connections=20, each=10) as (port, _end), ExitStack() as stack:
         [other] = silent(port, stack, 1, "127.0.0.2")
         mine = silent(port, stack, 30)
-        for one in mine[:20]:
-            assert closed(one)
+        for connection in mine[:20]:
+            assert closed(connection)
         assert is_open(mine[-1])
         assert is_open(other)
         # many peers: the one with the most connections loses its oldest
@@ -312,8 +313,8 @@ def test_clients_behind_one_address_keep_allowed_connections(monkeypatch: pytest
     ):
         clients = silent(port, stack, 90)
         assert all(map(is_open, clients))
-        more = silent(port, stack, 91)
-        assert closed(more[0])
+        newcomers = silent(port, stack, 91)
+        assert closed(newcomers[0])
     assert server._listening(settings.model_copy(update={"behind_proxy": True})).silent_each == 256
 
 
@@ -343,13 +344,13 @@ def test_missing_tls_handshake_is_not_awaited(monkeypatch: pytest.MonkeyPatch, t
 
 def test_peers_are_addresses_or_networks():
     same = [("10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::ffff:1"), ("fe80::1%eth0", "fe80::2%eth1")]
-    apart = [
+    different = [
         ("10.0.0.1", "10.0.0.2"),
         ("2001:db8::1", "2001:db8:0:1::1"),
         ("::ffff:10.0.0.1", "::ffff:10.0.0.2"),
     ]
     assert all(arrivals.peer_of((a, 1)) == arrivals.peer_of((b, 2)) for a, b in same)
-    assert not any(arrivals.peer_of((a, 1)) == arrivals.peer_of((b, 1)) for a, b in apart)
+    assert not any(arrivals.peer_of((a, 1)) == arrivals.peer_of((b, 1)) for a, b in different)
 
 
 @pytest.mark.claim("http.bounded")
@@ -365,11 +366,11 @@ def test_a_head_beyond_its_bounds_is_refused(head: bytes):
     with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
         connection.settimeout(30)
         connection.sendall(GET + head + b"\r\n")
-        found = b""
+        received = b""
         with suppress(ConnectionResetError):
             while piece := connection.recv(4096):
-                found += piece
-        assert found.split(b" ")[1] in (b"431", b"400")
+                received += piece
+        assert received.split(b" ")[1] in (b"431", b"400")
 
 
 @pytest.mark.claim("http.bounded")

@@ -11,7 +11,7 @@ from sandbox.template import VolumePath
 
 
 def test_longest_matching_pair_decides_the_host_path():
-    made = PathMap.parse(["/data:/srv/geodata", "/data/fast:/mnt/ssd", "/odd:name:/b:c"])
+    paths = PathMap.parse(["/data:/srv/geodata", "/data/fast:/mnt/ssd", "/odd:name:/b:c"])
     for inside, host in (
         ("/data", "/srv/geodata"),
         ("/data/.gdal-mcp/staging/x/out", "/srv/geodata/.gdal-mcp/staging/x/out"),
@@ -19,7 +19,7 @@ def test_longest_matching_pair_decides_the_host_path():
         ("/data/faster/dem.tif", "/srv/geodata/faster/dem.tif"),
         ("/odd:name/a", "/b:c/a"),
     ):
-        assert made.host(inside) == host
+        assert paths.host(inside) == host
     assert PathMap.parse([]).host("/anywhere/at all") == "/anywhere/at all"
 
 
@@ -31,12 +31,12 @@ def test_unmapped_path_is_never_sent_to_the_engine():
 
 
 def test_folder_may_lie_in_a_cluster_claim():
-    made = PathMap.parse(["/data:workspace", "/data/ann:people/of/ann"])
-    assert made.source(Path("/data/dem.tif")) == VolumePath(
+    paths = PathMap.parse(["/data:workspace", "/data/ann:people/of/ann"])
+    assert paths.source(Path("/data/dem.tif")) == VolumePath(
         "/data/dem.tif", "workspace", PurePosixPath("dem.tif")
     )
-    assert made.source(Path("/data/ann/x")) == VolumePath("/data/ann/x", "people", PurePosixPath("of/ann/x"))
-    assert made.source(Path("/data")) == VolumePath("/data", "workspace", PurePosixPath("."))
+    assert paths.source(Path("/data/ann/x")) == VolumePath("/data/ann/x", "people", PurePosixPath("of/ann/x"))
+    assert paths.source(Path("/data")) == VolumePath("/data", "workspace", PurePosixPath("."))
     for text in ("/data:workspace/../etc", "/data:-x", "/data:a:b"):
         with pytest.raises(ValueError):
             PathMap.parse([text])

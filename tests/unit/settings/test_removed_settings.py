@@ -23,10 +23,10 @@ def old(monkeypatch: pytest.MonkeyPatch) -> Removed:
 
 
 def test_removed_option_still_works_with_a_notice() -> None:
-    given = build_parser().parse_args(["doctor", "--allow-sql", "--json"])
-    settings = settings_of(given)
+    arguments = build_parser().parse_args(["doctor", "--allow-sql", "--json"])
+    settings = settings_of(arguments)
     assert settings.allow_sql
-    assert any("--allow-sql" in one for one in settings.notices)
+    assert any("--allow-sql" in notice for notice in settings.notices)
     assert settings_of(build_parser().parse_args(["doctor"])).notices == ()
 
 
@@ -53,17 +53,17 @@ def test_server_starts_with_removed_option_and_logs_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["variable", "key", "option"])
 def test_every_form_of_removed_setting_gives_a_notice(old, way, tmp_path, monkeypatch):
-    given: dict[str, object] = {}
+    keywords: dict[str, object] = {}
     options: tuple[str, ...] = ()
     if way == "variable":
         monkeypatch.setenv("GDAL_MCP_OLD_WAY", "1")
     elif way == "key":
         file = tmp_path / "settings.toml"
         file.write_text("old_way = 1\n")
-        given["config"] = file
+        keywords["config"] = file
     else:
         options = ("--old-way",)
-    settings = load_settings(options, **given)
+    settings = load_settings(options, **keywords)
     (notice,) = settings.notices
     assert old.instead in notice
     assert settings.model_copy(update={"pids": 9}).notices == settings.notices
@@ -77,7 +77,7 @@ def test_unknown_setting_is_still_an_error(old: Removed, monkeypatch: pytest.Mon
 
 def test_removed_rows_expire_and_collide_with_no_setting() -> None:
     current = tuple(int(part) for part in __version__.split(".")[:2])
-    for one in REMOVED:
-        assert current < one.until, f"{one.option or one.setting} is refused from now on: take the row away"
-        assert one.setting not in Settings.model_fields
-        assert one.option or one.setting
+    for row in REMOVED:
+        assert current < row.until, f"{row.option or row.setting} is refused from now on: take the row away"
+        assert row.setting not in Settings.model_fields
+        assert row.option or row.setting

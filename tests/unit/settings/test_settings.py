@@ -273,10 +273,10 @@ def test_documented_defaults_equal_the_real_defaults() -> None:
 
 def test_settings_file_problem_names_file_and_key(tmp_path: Path) -> None:
     config = toml(tmp_path, 'memory = "lots"\napproval = "sometimes"')
-    told = problems_of(config=config, pids="many")
+    problems = problems_of(config=config, pids="many")
     for key in ("memory", "approval"):
-        assert [str(config) in one for one in told if f" {key} " in one] == [True]
-    assert [str(config) in one for one in told if one.startswith("pids ")] == [False]
+        assert [str(config) in problem for problem in problems if f" {key} " in problem] == [True]
+    assert [str(config) in problem for problem in problems if problem.startswith("pids ")] == [False]
 
 
 def test_wrong_value_is_named_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,14 +285,14 @@ def test_wrong_value_is_named_as_written(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(SettingsError) as caught:
         load_settings((), option_of, config=config, approval="sometimes", preview=3)
     for name in ("--approval ", "--no-preview ", "GDAL_MCP_PIDS ", f"Settings file {config}: memory "):
-        assert [one.startswith(name) for one in caught.value.problems].count(True) == 1, name
+        assert [problem.startswith(name) for problem in caught.value.problems].count(True) == 1, name
 
 
 def test_settings_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
-    for folder in (own / "maps", elsewhere):
+    own, working_folder = tmp_path / "own", tmp_path / "elsewhere"
+    for folder in (own / "maps", working_folder):
         folder.mkdir(parents=True)
-    monkeypatch.chdir(elsewhere)
+    monkeypatch.chdir(working_folder)
     config = toml(
         own,
         'workspaces = ["maps"]\nclassifiers = "maps"\n[remote]\nca = "ca.pem"\n'

@@ -73,22 +73,22 @@ def kind_of(algorithm: Algorithm, name: str) -> str | None:
 def fitting(algorithm: Algorithm, argument: Argument) -> st.SearchStrategy[Any]:
     """Valid JSON values of one argument; none if its validity depends on other arguments."""
     if argument.role in PATH_ROLES:
-        one = st.sampled_from(places(algorithm, argument))
+        single = st.sampled_from(places(algorithm, argument))
     elif argument.element_type == "boolean":
         return st.booleans()
     elif argument.element_type in ("integer", "real"):
-        one = numbers(argument)
+        single = numbers(argument)
     elif argument.rule.check in ("choice", "output-format") and argument.choices:
-        one = st.sampled_from(argument.choices)
+        single = st.sampled_from(argument.choices)
     else:
-        one = st.sampled_from(texts(algorithm, argument))
+        single = st.sampled_from(texts(algorithm, argument))
     if not argument.is_list or argument.max_count == 1:
-        return one
+        return single
     least = max(1, argument.min_count)
     most = min(argument.max_count or least + 2, least + 2)
-    plain = one.filter(lambda value: not isinstance(value, dict))
+    plain = single.filter(lambda value: not isinstance(value, dict))
     lists = st.lists(plain, min_size=least, max_size=most)
-    return lists | one.filter(lambda value: isinstance(value, dict))
+    return lists | single.filter(lambda value: isinstance(value, dict))
 
 
 def texts(algorithm: Algorithm, argument: Argument) -> list[Any]:
@@ -111,7 +111,7 @@ def places(algorithm: Algorithm, argument: Argument) -> list[str]:
 def numbers(argument: Argument) -> st.SearchStrategy[Any]:
     low, high = argument.minimum, argument.maximum
     if argument.choices:
-        return st.sampled_from([int(one) for one in argument.choices])
+        return st.sampled_from([int(choice) for choice in argument.choices])
     if argument.element_type == "integer":
         least = -1000 if low is None else int(low) + (not argument.min_included)
         most = max(least, 1000 if high is None else int(high) - (not argument.max_included))
@@ -128,11 +128,13 @@ def numbers(argument: Argument) -> st.SearchStrategy[Any]:
 def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
     """Arguments that are valid together: the required ones, and some of the others."""
     possible = usable(algorithm)
-    needed = [one for one in possible if one.required]
+    needed = [argument for argument in possible if argument.required]
     needed += [algorithm.long_names[draw(st.sampled_from(group))] for group in algorithm.one_of]
-    others = [one for one in possible if one not in needed]
+    others = [argument for argument in possible if argument not in needed]
     picked = (
-        draw(st.lists(st.sampled_from(others), max_size=6, unique_by=lambda one: one.name)) if others else []
+        draw(st.lists(st.sampled_from(others), max_size=6, unique_by=lambda argument: argument.name))
+        if others
+        else []
     )
     chosen: dict[str, Argument] = {}
     for argument in (*needed, *picked):
@@ -148,13 +150,17 @@ def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
         }
         if not rivals & set(chosen):
             chosen |= {name: algorithm.long_names[name] for name in with_others}
-    if any(one.rule.check in BY_DRIVER for one in chosen.values()):
+    if any(argument.rule.check in BY_DRIVER for argument in chosen.values()):
         formats = [algorithm.long_names.get(name) for name in ("input-format", "output-format")]
-        chosen |= {one.name: one for one in formats if one is not None and not one.hidden and not one.choices}
+        chosen |= {
+            argument.name: argument
+            for argument in formats
+            if argument is not None and not argument.hidden and not argument.choices
+        }
     call = {name: draw(fitting(algorithm, argument)) for name, argument in chosen.items()}
     if call.get("dialect") == "builtin":
         call["calc"] = ["mean"]
-    if any(one.role in (Role.OUTPUT, Role.UPDATE) for one in chosen.values()):
+    if any(argument.role in (Role.OUTPUT, Role.UPDATE) for argument in chosen.values()):
         return call
     return {name: value for name, value in call.items() if chosen[name].rule.mode != "update"}
 
@@ -162,10 +168,10 @@ def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
 def usable(algorithm: Algorithm) -> list[Argument]:
     """The arguments without options for an output that no argument names."""
     named = "output-format" in algorithm.long_names or any(
-        one.role in (Role.OUTPUT, Role.UPDATE) for one in algorithm.arguments
+        argument.role in (Role.OUTPUT, Role.UPDATE) for argument in algorithm.arguments
     )
     about_output = set(BY_DRIVER) - {"open-option"}
-    return [one for one in offered(algorithm) if named or one.rule.check not in about_output]
+    return [argument for argument in offered(algorithm) if named or argument.rule.check not in about_output]
 
 
 def sample(argument: Argument) -> Any:
@@ -178,7 +184,7 @@ def sample(argument: Argument) -> Any:
 
 
 def minimal(algorithm: Algorithm) -> dict[str, Any]:
-    needed = {one.name: sample(one) for one in algorithm.arguments if one.required}
+    needed = {argument.name: sample(argument) for argument in algorithm.arguments if argument.required}
     for group in algorithm.one_of:
         if not set(group) & set(needed):
             needed[group[0]] = sample(algorithm.long_names[group[0]])

@@ -17,31 +17,31 @@ from gdal_mcp.toolboxes.gdal.preflight.description import absent_format
 
 def without(*names: str) -> Catalogue:
     """The packaged catalogue of an image that also lacks these."""
-    kept = tuple(one for one in packaged().drivers if one.name not in names)
-    return replace(packaged(), drivers=kept)
+    drivers = tuple(driver for driver in packaged().drivers if driver.name not in names)
+    return replace(packaged(), drivers=drivers)
 
 
 SMALL = without("Parquet", "netCDF", "HDF5", "HDF5Image", "PMTiles", "JPEGXL", "BAG", "GMT")
 
 
 def test_absent_format_is_recognised_by_extension_or_signature():
-    bare = without(*(one.name for one in packaged().some_builds))
-    for one in packaged().some_builds:
-        assert lacking_by_name(bare, one.name.upper()) == one
-        for at, start in one.starts:
-            assert lacking_by_file(bare, "x.dat", bytes(at) + start) == one
-        for extension in one.extensions:
-            found = lacking_by_file(bare, f"folder/X.{extension.upper()}")
-            assert found is None or extension in found.extensions
+    bare = without(*(driver.name for driver in packaged().some_builds))
+    for driver in packaged().some_builds:
+        assert lacking_by_name(bare, driver.name.upper()) == driver
+        for at, start in driver.starts:
+            assert lacking_by_file(bare, "x.dat", bytes(at) + start) == driver
+        for extension in driver.extensions:
+            lacking = lacking_by_file(bare, f"folder/X.{extension.upper()}")
+            assert lacking is None or extension in lacking.extensions
 
 
 def test_what_the_image_has_is_never_called_absent():
-    for one in packaged().some_builds:
-        if one.name.lower() in packaged().driver_names:
-            assert lacking_by_name(packaged(), one.name) is None
-            for at, start in one.starts:
-                found = lacking_by_file(packaged(), "x.dat", bytes(at) + start)
-                assert found is None or found.name != one.name
+    for driver in packaged().some_builds:
+        if driver.name.lower() in packaged().driver_names:
+            assert lacking_by_name(packaged(), driver.name) is None
+            for at, start in driver.starts:
+                lacking = lacking_by_file(packaged(), "x.dat", bytes(at) + start)
+                assert lacking is None or lacking.name != driver.name
 
 
 def test_ordinary_file_name_is_not_an_absent_format():
@@ -51,9 +51,9 @@ def test_ordinary_file_name_is_not_an_absent_format():
 
 def test_absent_output_format_is_refused_however_named():
     algorithm = SMALL.algorithms["vector convert"]
-    for given in ({"output": "a.parquet"}, {"output": "a.x", "output-format": "parquet"}):
+    for arguments in ({"output": "a.parquet"}, {"output": "a.x", "output-format": "parquet"}):
         with pytest.raises(ArgumentRefused) as refused:
-            bind(algorithm, {"input": "a.gpkg", **given}, Context(SMALL))
+            bind(algorithm, {"input": "a.gpkg", **arguments}, Context(SMALL))
         assert refused.value.code is Code.FORMAT_UNAVAILABLE
         assert "GPKG" in refused.value.suggestion
     bind(algorithm, {"input": "a.gpkg", "output": "a.parquet", "output-format": "GPKG"}, Context(SMALL))
@@ -78,8 +78,8 @@ def test_unknown_format_name_is_an_invalid_argument():
 
 
 def test_formats_tells_what_to_write_instead():
-    told = formats(SMALL, None, "parquet")
-    assert (told["available"], told["instead"]) == (False, ["GPKG", "FlatGeobuf", "GeoJSON"])
+    answer = formats(SMALL, None, "parquet")
+    assert (answer["available"], answer["instead"]) == (False, ["GPKG", "FlatGeobuf", "GeoJSON"])
     assert "available" not in formats(packaged(), None, "Parquet")
 
 

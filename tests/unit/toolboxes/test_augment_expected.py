@@ -1,4 +1,4 @@
-"""Before a call, the question has what the arguments of a tool of the toolbox `augment` fix, and nothing else."""
+"""Before a call, the question states what the arguments of an `augment` tool determine, and nothing else."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,8 +31,8 @@ def scope(tmp_path: Path) -> Any:
 )
 def test_chip_size_and_format_are_known_beforehand(scope: Any, given: dict[str, Any], words: set[str]):
     draft = make_chips(MakeChipsArguments(input="ortho.tif", output="chips", **given), scope)
-    found = set(AugmentPreflight().becomes(draft).replace(",", "").split())
-    assert found & {"GTiff", "PNG", "16", "32", "256", "bands", "HorizontalFlip"} == words
+    announced = set(AugmentPreflight().becomes(draft).replace(",", "").split())
+    assert announced & {"GTiff", "PNG", "16", "32", "256", "bands", "HorizontalFlip"} == words
 
 
 def test_nothing_is_predicted_of_what_a_prompt_decides(scope: Any):

@@ -154,7 +154,7 @@ def test_creation_options_follow_the_format_however_named() -> None:
 
 def test_path_stays_as_written_until_resolved() -> None:
     bound = extra(REPROJECT, ["--like", "../outside.tif"], CONTEXT)
-    assert [(one.name, one.role, one.values) for one in bound.arguments] == [
+    assert [(argument.name, argument.role, argument.values) for argument in bound.arguments] == [
         ("like", Role.INPUT, ("../outside.tif",))
     ]
     with pytest.raises(ValueError, match="like"):
@@ -199,7 +199,7 @@ def test_misspelt_argument_suggests_only_similar_names() -> None:
         with pytest.raises(UnknownArgument) as caught:
             find_argument(packaged().algorithms[path], name)
         assert {word.strip("?") for word in caught.value.suggestion.split() if word.startswith("--")} == {
-            f"--{one}" for one in meant
+            f"--{option}" for option in meant
         }
 
 

@@ -24,8 +24,8 @@ def json_words(algorithm: Algorithm, **call: Any) -> tuple[str, ...]:
 
 
 def test_json_values_become_single_words() -> None:
-    given = {"t_srs": "EPSG:4326", "size": [100, 0], "tap": True, "input-nodata": [-9999, "nan"]}
-    assert json_words(REPROJECT, **CALL, **given) == (
+    arguments = {"t_srs": "EPSG:4326", "size": [100, 0], "tap": True, "input-nodata": [-9999, "nan"]}
+    assert json_words(REPROJECT, **CALL, **arguments) == (
         *("--input=/ws/a.tif", "--output=/ws/b.tif", "--output-crs=EPSG:4326", "--size=100,0"),
         *("--target-aligned-pixels", "--input-nodata=-9999,nan"),
     )
@@ -49,7 +49,7 @@ def test_unambiguous_values_are_accepted_in_every_notation() -> None:
         packaged().algorithms[f"raster {name}"] for name in ("neighbors", "edit", "mosaic")
     )
     matrix, pair = [[0, 1, 0], [1, 2, 1], [0, 1, 0]], {**CALL, "creation-option": "COMPRESS=LZW,TILED=YES"}
-    for algorithm, given, words in [
+    for algorithm, arguments, words in [
         (CLIP, {**WINDOW, "window": ["0", 0, "5", 5]}, ["--window=0,0,5,5"]),
         (CLIP, {**WINDOW, "window": ["0,0,5,5"], "add-alpha": "true"}, ["--window=0,0,5,5", "--add-alpha"]),
         (CLIP, {"i": "a.tif", "--output": "b.tif", "window": "0,0,5,5"}, ["--input=/ws/a.tif", "--output=/ws/b.tif"]),
@@ -60,12 +60,12 @@ def test_unambiguous_values_are_accepted_in_every_notation() -> None:
         (edit, {"dataset": "a.tif", "gcp": [[0, 0, 2.5, 49], [1, 1, 3, 50]], "nodata": 0}, ["--gcp=0,0,2.5,49", "--gcp=1,1,3,50", "--nodata=0"]),
         (mosaic, {**CALL, "resolution": [10, 20]}, ["--resolution=10,20"]),
     ]:  # fmt: skip
-        assert {*words} <= {*json_words(algorithm, **given)}, given
+        assert {*words} <= {*json_words(algorithm, **arguments)}, arguments
 
 
 def test_null_and_false_are_as_if_left_out() -> None:
-    nothing = {"bbox": None, "add-alpha": False, "overwrite": False, "append": False}
-    bound = bind(CLIP, {**WINDOW, **nothing}, Context(packaged()))
+    empty = {"bbox": None, "add-alpha": False, "overwrite": False, "append": False}
+    bound = bind(CLIP, {**WINDOW, **empty}, Context(packaged()))
     assert placed(bound) == ("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5")
     assert not bound.has_mode("replace")
     assert not bound.has_mode("update")
@@ -152,6 +152,6 @@ def test_sql_is_one_statement_and_never_updates_input() -> None:
 
 def test_features_precede_their_limit_in_any_key_order() -> None:
     """GDAL reads `--limit` before `--features` as a limit for both."""
-    given = {"limit": 2, "input": ["a.gpkg"], "features": True}
-    bound = bind(packaged().algorithms["vector info"], given, Context(packaged()))
-    assert [one.name for one in bound.arguments] == ["input", "features", "limit"]
+    arguments = {"limit": 2, "input": ["a.gpkg"], "features": True}
+    bound = bind(packaged().algorithms["vector info"], arguments, Context(packaged()))
+    assert [argument.name for argument in bound.arguments] == ["input", "features", "limit"]

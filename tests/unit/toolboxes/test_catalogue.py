@@ -38,13 +38,13 @@ def facts() -> dict[str, Any]:
 
 
 def entry(facts: dict[str, Any], path: str, name: str) -> dict[str, Any]:
-    found = next(one for one in facts["algorithms"] if one["path"] == path)
-    return next(one for one in found["arguments"] if one["name"] == name)
+    algorithm = next(row for row in facts["algorithms"] if row["path"] == path)
+    return next(argument for argument in algorithm["arguments"] if argument["name"] == name)
 
 
 def every_argument() -> list[Argument]:
-    found = [*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values())]
-    return [argument for algorithm in found for argument in algorithm.arguments]
+    algorithms = [*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values())]
+    return [argument for algorithm in algorithms for argument in algorithm.arguments]
 
 
 # --- contents
@@ -109,9 +109,9 @@ def test_step_knows_its_own_positional_arguments() -> None:
     write = packaged().steps["vector write"].algorithm
     assert write.long_names["output"].positional
     assert write.long_names["lco"] is write.long_names["layer-creation-option"]
-    assert [one.name for one in write.arguments if one.short_name == "l"] == ["output-layer"]
+    assert [argument.name for argument in write.arguments if argument.short_name == "l"] == ["output-layer"]
     limit = packaged().steps["vector limit"].algorithm
-    assert [one.name for one in limit.arguments if one.positional] == ["limit"]
+    assert [argument.name for argument in limit.arguments if argument.positional] == ["limit"]
 
 
 def test_every_step_belongs_to_a_pipeline_position() -> None:
@@ -190,13 +190,13 @@ def shared(name: str, role: str, reason: str, types: str, **more: object) -> Spo
         rules = parts["roles"]["shared"]
         for reasons in rules.values():
             for group in (
-                one
+                entry
                 for groups in reasons.values()
-                for one in (groups if isinstance(groups, list) else [groups])
+                for entry in (groups if isinstance(groups, list) else [groups])
             ):
                 for key, names in group.items():
                     if isinstance(names, str):
-                        group[key] = " ".join(one for one in names.split() if one != name)
+                        group[key] = " ".join(word for word in names.split() if word != name)
         rules.setdefault(role, {})[reason] = {types: name, **more}
 
     return spoil
@@ -212,8 +212,8 @@ def of_its_own(parts: Parts, **rule: object) -> None:
 
 
 def another_type(parts: Parts) -> None:
-    every = [one for found in parts["facts"]["algorithms"] for one in found["arguments"]]
-    next(one for one in every if one["name"] == "append")["type"] = "dataset"
+    every = [argument for algorithm in parts["facts"]["algorithms"] for argument in algorithm["arguments"]]
+    next(argument for argument in every if argument["name"] == "append")["type"] = "dataset"
 
 
 def type_that_nothing_knows(parts: Parts) -> None:
@@ -226,7 +226,9 @@ def two_rules(parts: Parts) -> None:
 
 
 def unknown_argument_of_a_step(parts: Parts) -> None:
-    next(one for one in parts["facts"]["steps"] if one["path"] == "raster clip")["arguments"].append("none")
+    next(step for step in parts["facts"]["steps"] if step["path"] == "raster clip")["arguments"].append(
+        "none"
+    )
 
 
 SPOILT: dict[str, Spoil] = {
@@ -261,9 +263,9 @@ def test_what_is_not_decided_on_stops_the_catalogue(facts: dict[str, Any], subte
 def test_everything_without_a_role_is_named_at_once(parts: Parts) -> None:
     new = [("raster calc", "brand-new", "string"), ("vsi copy", "and-another", "dataset_list")]
     for path, name, kind in new:
-        algorithm = next(one for one in parts["facts"]["algorithms"] if one["path"] == path)
+        algorithm = next(row for row in parts["facts"]["algorithms"] if row["path"] == path)
         algorithm["arguments"].append({"name": name, "type": kind, "place": "input"})
-    step = next(one for one in parts["facts"]["steps"] if one["path"] == "vector limit")
+    step = next(row for row in parts["facts"]["steps"] if row["path"] == "vector limit")
     step["arguments"].append({"name": "of-a-step", "type": "real"})
     with pytest.raises(CatalogueBroken) as broken:
         build(**parts)
@@ -313,12 +315,12 @@ def test_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) -> N
     path, patch = PATCHED[0]
     right, true, gone = (copy.deepcopy(facts) for _ in range(3))
     entry(right, path, patch["argument"])[patch["key"]] = patch.get("now", 7)
-    gone["algorithms"] = [one for one in gone["algorithms"] if one["path"] != path]
+    gone["algorithms"] = [row for row in gone["algorithms"] if row["path"] != path]
     entry(true, path, patch["argument"])[patch["key"]] = True
-    one = {"patch": [{**patch, "algorithms": [path], "was": 1}]}
+    mismatched = {"patch": [{**patch, "algorithms": [path], "was": 1}]}
     unexplained = copy.deepcopy(PATCHES)
     unexplained["patch"][0]["reason"] = ""
-    for data, patches in ((right, PATCHES), (gone, PATCHES), (true, one), (facts, unexplained)):
+    for data, patches in ((right, PATCHES), (gone, PATCHES), (true, mismatched), (facts, unexplained)):
         with pytest.raises(CatalogueBroken):
             apply_patches(data, patches, strict=True)
 
@@ -349,11 +351,11 @@ def test_patch_for_absent_fault_is_skipped(facts: dict[str, Any]) -> None:
 
 def test_step_repeating_a_faulty_argument_is_patched_too(facts: dict[str, Any]) -> None:
     path = "raster rgb-to-palette"
-    patch = next(one for one in PATCHES["patch"] if one["argument"] == "bit-depth")
-    step = next(one for one in facts["steps"] if one["path"] == path)
+    patch = next(row for row in PATCHES["patch"] if row["argument"] == "bit-depth")
+    step = next(row for row in facts["steps"] if row["path"] == path)
     step["arguments"].remove("bit-depth")
     step["arguments"].append(dict(entry(facts, path, "bit-depth")))
-    right = next(one for one in apply_patches(facts, PATCHES)["steps"] if one["path"] == path)
+    right = next(row for row in apply_patches(facts, PATCHES)["steps"] if row["path"] == path)
     assert right["arguments"][-1]["choices"] == patch["now"]
     assert step["arguments"][-1]["choices"] == patch["was"]
 

@@ -86,9 +86,9 @@ def test_renamed_algorithm_is_reported_as_such_not_served(newer: Facts, audited:
     changes = CatalogueChanges(audited, newer)
     assert changes.renamed == {"raster hillshade": "raster shade"}
     assert changes.new("algorithms") == changes.new("steps") == ("raster shade",)
-    made = served(newer)
-    assert not {"raster hillshade", "raster shade"} & made.algorithms.keys()
-    assert not {"raster hillshade", "raster shade"} & made.steps.keys()
+    catalogue = served(newer)
+    assert not {"raster hillshade", "raster shade"} & catalogue.algorithms.keys()
+    assert not {"raster hillshade", "raster shade"} & catalogue.steps.keys()
 
 
 def test_another_default_is_reported_and_served(newer: Facts, audited: Facts) -> None:
@@ -172,50 +172,52 @@ def test_proposed_role_is_a_valid_catalogue_rule(newer: Facts, audited: Facts) -
 def test_of_choices_those_that_were_audited_are_served(newer: Facts) -> None:
     choices = argument(newer, "raster reproject", "resampling")["choices"]
     choices.append("guess")
-    made = served(newer).algorithms["raster reproject"].long_names["resampling"].choices
-    assert "guess" not in made
-    assert "nearest" in made
+    served_choices = served(newer).algorithms["raster reproject"].long_names["resampling"].choices
+    assert "guess" not in served_choices
+    assert "nearest" in served_choices
 
 
 def test_option_with_changed_type_is_not_served(newer: Facts, audited: Facts) -> None:
-    option = next(one for one in driver(newer, "GTiff")["creation"] if one["name"] == "COMPRESS")
+    option = next(row for row in driver(newer, "GTiff")["creation"] if row["name"] == "COMPRESS")
     del option["choices"]
     option["type"] = "string"
-    assert [one.name for one in CatalogueChanges(audited, newer).options] == ["COMPRESS"]
-    assert "COMPRESS" not in {one.name for one in served(newer).driver_names["gtiff"].options[Scope.CREATION]}
+    assert [spec.name for spec in CatalogueChanges(audited, newer).options] == ["COMPRESS"]
+    assert "COMPRESS" not in {
+        spec.name for spec in served(newer).driver_names["gtiff"].options[Scope.CREATION]
+    }
 
 
 def test_nothing_is_served_that_was_not_audited(newer: Facts, audited: Facts) -> None:
     """Each served argument of another release has the type and the flags of the audited one."""
     for number, entry in enumerate(newer["algorithms"]):
-        for place, one in enumerate(entry["arguments"]):
+        for place, row in enumerate(entry["arguments"]):
             if (number + place) % 7 == 0:
-                one["type"] = "string" if one["type"] != "string" else "dataset"
-    kept = unchanged(audited, newer)
-    old = {entry["path"]: {one["name"]: one for one in entry["arguments"]} for entry in audited["algorithms"]}
+                row["type"] = "string" if row["type"] != "string" else "dataset"
+    unchanged_facts = unchanged(audited, newer)
+    old = {entry["path"]: {row["name"]: row for row in entry["arguments"]} for entry in audited["algorithms"]}
     compared = 0
-    for entry in kept["algorithms"]:
-        for one in entry["arguments"]:
-            assert one == old[entry["path"]][one["name"]]
+    for entry in unchanged_facts["algorithms"]:
+        for row in entry["arguments"]:
+            assert row == old[entry["path"]][row["name"]]
             compared += 1
     assert 0 < compared < 2_000
-    catalogue_of(json.dumps(kept))
+    catalogue_of(json.dumps(unchanged_facts))
 
 
 def test_patch_release_with_known_roles_is_served_completely(newer: Facts) -> None:
     newer["gdal"] = "3.13.9"
     driver(newer, "GTiff")["creation"].append({"name": "FRESH", "type": "boolean"})
-    assert "FRESH" in {one.name for one in served(newer).driver_names["gtiff"].options[Scope.CREATION]}
+    assert "FRESH" in {spec.name for spec in served(newer).driver_names["gtiff"].options[Scope.CREATION]}
     assert not served(newer).left_out
 
 
 def test_unknown_argument_does_not_block_a_patch_release(newer: Facts) -> None:
     newer["gdal"] = "3.13.9"
     algorithm(newer, "raster hillshade")["arguments"].append({"name": "tool-path", "type": "string"})
-    made = served(newer)
-    assert not made.incompatible("3.13.9")
-    assert len(made.algorithms) == len(packaged().algorithms)
-    assert made.left_out["arguments"] == 1
+    catalogue = served(newer)
+    assert not catalogue.incompatible("3.13.9")
+    assert len(catalogue.algorithms) == len(packaged().algorithms)
+    assert catalogue.left_out["arguments"] == 1
 
 
 def test_comparison_does_not_change_its_data(newer: Facts, audited: Facts) -> None:

@@ -72,7 +72,7 @@ def test_unreadable_stored_catalogue_is_refused_not_replaced(state, stored):
 
 
 def test_failed_write_keeps_the_old_catalogue_only(state, stored, monkeypatch):
-    def full(*_given: object, **_named: object) -> None:
+    def full(*_arguments: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
@@ -108,31 +108,31 @@ UNKNOWN = NEWER.replace('{"name":"like","type":"dataset"', '{"name":"brand-new",
 def test_setup_returns_to_packaged_data_when_image_agrees(state, settings, monkeypatch):
     for version, standin, times in (("3.13.3", True, 0), ("3.13.3", False, 1), ("", False, 1)):
         stored = store.save(state, IMAGE, DIGEST, NEWER)
-        asked = Asked(monkeypatch, version, packaged_text())
-        image = replace(asked.image, standin=standin, digest=OTHER)
+        probe = Asked(monkeypatch, version, packaged_text())
+        image = replace(probe.image, standin=standin, digest=OTHER)
         assert catalogue_command.after_setup(settings, image) == 0
         assert store.select(state, IMAGE) == packaged_text()
         assert not stored.exists()
-        assert asked.times == times
+        assert probe.times == times
 
 
 def test_setup_stores_differing_build_of_packaged_release_once(state, settings, monkeypatch):
-    asked = Asked(monkeypatch, "3.13.9", release("3.13.9"))
+    probe = Asked(monkeypatch, "3.13.9", release("3.13.9"))
     for _ in range(2):
-        assert catalogue_command.after_setup(settings, asked.image) == 0
+        assert catalogue_command.after_setup(settings, probe.image) == 0
     assert store.select(state, IMAGE) == release("3.13.9")
-    assert asked.times == 1
+    assert probe.times == 1
 
 
 def test_setup_serves_known_parts_despite_unassigned_arguments(state, settings, monkeypatch):
     for version in ("3.13.9", "3.14.0"):
         digest = f"sha256:{version}"
-        asked = Asked(monkeypatch, version, UNKNOWN.replace("3.14.0", version))
-        assert catalogue_command.after_setup(settings, replace(asked.image, digest=digest)) == 0
-        made = catalogue_of(store.select(state, IMAGE))
-        assert not made.incompatible(version)
-        assert "brand-new" not in made.algorithms["raster reproject"].long_names
-        assert "resolution" in made.algorithms["raster reproject"].long_names
+        probe = Asked(monkeypatch, version, UNKNOWN.replace("3.14.0", version))
+        assert catalogue_command.after_setup(settings, replace(probe.image, digest=digest)) == 0
+        catalogue = catalogue_of(store.select(state, IMAGE))
+        assert not catalogue.incompatible(version)
+        assert "brand-new" not in catalogue.algorithms["raster reproject"].long_names
+        assert "resolution" in catalogue.algorithms["raster reproject"].long_names
 
 
 def test_build_names_arguments_without_role(tmp_path, state, settings, monkeypatch, capsys):
@@ -140,14 +140,14 @@ def test_build_names_arguments_without_role(tmp_path, state, settings, monkeypat
     output = tmp_path / "out.json"  # written anyway, for a person to compare
     assert catalogue_command.build(settings, output) == 1
     assert output.read_text() == UNKNOWN
-    said = capsys.readouterr().err
-    assert all(path in said for path in ("raster reproject brand-new (dataset)", "vector clip brand-new"))
+    message = capsys.readouterr().err
+    assert all(path in message for path in ("raster reproject brand-new (dataset)", "vector clip brand-new"))
     assert not state.exists()
 
 
 def test_set_up_fails_where_nothing_can_be_served(state, settings, monkeypatch):
-    asked = Asked(monkeypatch, "3.14.0", "{}")
-    assert catalogue_command.after_setup(settings, asked.image) == 1
+    probe = Asked(monkeypatch, "3.14.0", "{}")
+    assert catalogue_command.after_setup(settings, probe.image) == 1
     assert not state.exists()
 
 

@@ -12,8 +12,13 @@ LOSSY = {"JPEG", "WEBP", "LERC", "LERC_DEFLATE", "LERC_ZSTD"}
 
 
 def options(*creation: str, path: str = "raster convert", format: str = "COG") -> dict[str, str]:
-    given = {"input": "a.tif", "output": "b.tif", "output-format": format, "creation-option": list(creation)}
-    bound = bind(packaged().algorithms[path], given, Context(packaged()))
+    arguments = {
+        "input": "a.tif",
+        "output": "b.tif",
+        "output-format": format,
+        "creation-option": list(creation),
+    }
+    bound = bind(packaged().algorithms[path], arguments, Context(packaged()))
     return dict(text.split("=", 1) for text in bound.get("creation-option"))
 
 

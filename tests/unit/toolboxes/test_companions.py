@@ -13,7 +13,7 @@ from tests.unit.sandbox.staging_kit import CALL, area_at, place, publish, tree, 
 
 
 def found(root: Path, name: str) -> set[str]:
-    return {one.name for one in Listings().companions(place(area_at(root), name))}
+    return {companion.name for companion in Listings().companions(place(area_at(root), name))}
 
 
 @pytest.mark.parametrize("ending", sorted(APPENDED))
@@ -26,7 +26,7 @@ def test_suffix_on_the_whole_name_marks_companions(tmp_path, ending):
 @pytest.mark.parametrize("main", sorted(REPLACED))
 def test_same_stem_companions_match_the_table_case_insensitively(tmp_path, main):
     endings = sorted(REPLACED[main])
-    names = {f"x{one}" for one in (*endings[::2], *(ending.upper() for ending in endings[1::2]))}
+    names = {f"x{suffix}" for suffix in (*endings[::2], *(ending.upper() for ending in endings[1::2]))}
     write(tmp_path, dict.fromkeys([f"x{main}", *names, "x.unrelated", "xy.prj", "X.prj", "y.shx"], b""))
     assert found(tmp_path, f"x{main}") == names
 

@@ -73,7 +73,7 @@ def test_archive_path_can_split_at_each_name():
         for root in ["", "/"]:
             name = parse(f"/vsi{kind}/{root}x.zip//real.zip/in.tif")
             archive = f"/vsi{kind}/{{/ws/file}}"
-            assert [(one.path, one.at(CANONICAL)) for one in name.splits()] == [
+            assert [(reading.path, reading.at(CANONICAL)) for reading in name.splits()] == [
                 (f"{root}x.zip", f"{archive}/real.zip/in.tif"),
                 (f"{root}x.zip/real.zip", f"{archive}/in.tif"),
                 (f"{root}x.zip/real.zip/in.tif", archive),
@@ -84,8 +84,8 @@ def test_archive_path_can_split_at_each_name():
 def test_non_file_name_is_refused_by_its_target():
     for text, code in [
         *(
-            (f"/vsi{one}/bucket/a.tif", Code.NETWORK_BLOCKED)
-            for one in ("s3", "gs", "az", "adls", "oss", "swift", "hdfs", "webhdfs")
+            (f"/vsi{scheme}/bucket/a.tif", Code.NETWORK_BLOCKED)
+            for scheme in ("s3", "gs", "az", "adls", "oss", "swift", "hdfs", "webhdfs")
         ),
         *((text, Code.NETWORK_BLOCKED) for text in (
             "/vsicurl/https://example.org/a.tif", "/vsicurl?url=https%3A%2F%2Fexample.org",
@@ -156,17 +156,17 @@ def test_harmless_special_characters_in_path_are_accepted():
 def example(name: str) -> str:
     """A text that the grammar of a form accepts."""
     fields = {"path": "a.x", "number": "3", "word": "w_1", "name": "n 1", "quoted": "q: 1"}
-    return re.sub(r"\{([^{}]+)\}", lambda found: fields.get(found[1], found[1].split("|")[0]), name)
+    return re.sub(r"\{([^{}]+)\}", lambda match: fields.get(match[1], match[1].split("|")[0]), name)
 
 
 def test_every_table_row_matches_only_its_own_grammar():
-    for form, name in ((one, name) for one in table().forms for name in one["names"]):
+    for form, name in ((row, name) for row in table().forms for name in row["names"]):
         text = example(name)
         grammars = table().grammars[name.partition(":")[0].upper()]
-        assert [one.form for one in grammars if one.pattern.fullmatch(text)] == [form]
-        made = parse(text)
-        assert (made.path, made.place) == ("a.x", form["place"])
-        assert made.before + made.path + made.after == text
+        assert [grammar.form for grammar in grammars if grammar.pattern.fullmatch(text)] == [form]
+        parsed = parse(text)
+        assert (parsed.path, parsed.place) == ("a.x", form["place"])
+        assert parsed.before + parsed.path + parsed.after == text
 
 
 def test_prefixes_are_accepted_or_refused_with_a_reason():
@@ -203,7 +203,7 @@ TEXTS = st.one_of(
     st.sampled_from([example(name) for form in table().forms for name in form["names"]]).flatmap(
         lambda text: st.tuples(
             st.integers(0, len(text)), st.sampled_from(PIECES), st.integers(0, len(text))
-        ).map(lambda cut: text[: cut[0]] + cut[1] + text[cut[2] :])
+        ).map(lambda edit: text[: edit[0]] + edit[1] + text[edit[2] :])
     ),
 )
 SENTINEL = "/=ws=/=file="
@@ -223,10 +223,10 @@ def test_accepted_text_has_one_path_opening_nothing_else(text: str):
     except ToolError:
         return
     for reading in name.splits():
-        made = reading.at(SENTINEL)
-        assert made.count(SENTINEL) == 1
-        assert AROUND.fullmatch(made)
-        around = made.replace(SENTINEL, "")
+        written = reading.at(SENTINEL)
+        assert written.count(SENTINEL) == 1
+        assert AROUND.fullmatch(written)
+        around = written.replace(SENTINEL, "")
         assert len(re.findall("/vsi", reading.before)) <= 1
         assert "://" not in reading.before
         assert ".." not in re.split(r'[/":]', around)
@@ -243,7 +243,7 @@ def test_accepted_name_parses_again_to_the_same(text: str):
     except ToolError:
         return
     for reading in name.splits():
-        made = reading.at(CANONICAL)
-        again = parse(made)
-        assert [one.at(CANONICAL) for one in again.splits() if one.path == CANONICAL] == [made]
+        written = reading.at(CANONICAL)
+        again = parse(written)
+        assert [second.at(CANONICAL) for second in again.splits() if second.path == CANONICAL] == [written]
         assert isinstance(again, DatasetName)

@@ -21,23 +21,25 @@ def algorithm(path: str) -> Algorithm:
 
 
 def test_every_algorithm_has_a_worked_example():
-    assert {one["algorithm"] for one in examples()} >= set(PATHS)
+    assert {example["algorithm"] for example in examples()} >= set(PATHS)
 
 
 def test_every_example_may_be_called():
-    for one in examples():
-        assert one["does"].strip()
-        if one["algorithm"] in PIPELINES:
-            assert isinstance(one["arguments"]["steps"], str)
+    for example in examples():
+        assert example["does"].strip()
+        if example["algorithm"] in PIPELINES:
+            assert isinstance(example["arguments"]["steps"], str)
             continue
-        bound = bind(algorithm(one["algorithm"]), one["arguments"], Context(packaged(), allow_sql=True))
+        bound = bind(
+            algorithm(example["algorithm"]), example["arguments"], Context(packaged(), allow_sql=True)
+        )
         assert {json_name(argument.name) for argument in bound.arguments} >= {
-            name for name, value in one["arguments"].items() if value is not False
+            name for name, value in example["arguments"].items() if value is not False
         }
 
 
 def test_examples_name_relative_files_only():
-    texts = json.dumps([dict(one["arguments"]) for one in examples()])
+    texts = json.dumps([dict(example["arguments"]) for example in examples()])
     assert not any(sign in texts for sign in ('"/', "..", "://", "/vsi"))
 
 
@@ -49,11 +51,11 @@ def test_related_algorithms_exist_and_are_others():
 
 def test_a_description_is_json_with_the_schema():
     for path in PATHS:
-        told = json.loads(json.dumps(describe(packaged(), algorithm(path))))
-        assert told["algorithm"] == path
-        assert told["url"].startswith("https://gdal.org/") or path == "driver"
-        assert told["input_schema"]["type"] == "object"
-        assert told["examples"]
+        description = json.loads(json.dumps(describe(packaged(), algorithm(path))))
+        assert description["algorithm"] == path
+        assert description["url"].startswith("https://gdal.org/") or path == "driver"
+        assert description["input_schema"]["type"] == "object"
+        assert description["examples"]
 
 
 def test_steps_of_a_pipeline_are_told_as_such():
@@ -73,15 +75,15 @@ EFFECTS = {
 
 def test_effects_follow_from_the_roles():
     for path in EFFECTS:
-        found = effects(algorithm(path))
-        assert (found["creates"], found["updates"], found["removes"]) == EFFECTS[path]
-        assert (found["needs_approval"] == "no") is (path == "raster info")
+        stated = effects(algorithm(path))
+        assert (stated["creates"], stated["updates"], stated["removes"]) == EFFECTS[path]
+        assert (stated["needs_approval"] == "no") is (path == "raster info")
 
 
 def test_changing_algorithm_never_claims_to_be_read_only():
     for path in PATHS:
         writing = {Role.OUTPUT, Role.UPDATE}
-        if any(one.role in writing and not one.hidden for one in algorithm(path).arguments):
+        if any(argument.role in writing and not argument.hidden for argument in algorithm(path).arguments):
             assert effects(algorithm(path))["needs_approval"] != "no"
 
 
@@ -97,16 +99,16 @@ def test_arguments_without_role_exist_and_have_reasons():
 
 
 def test_described_approval_matches_the_policy():
-    told = {path: describe(packaged(), algorithm(path))["effects"]["needs_approval"] for path in PATHS}
-    assert {path for path, word in told.items() if word == "always"} == ALWAYS_ASKED
-    assert told["raster info"] == "no"
-    assert told["raster hillshade"] not in ("no", "always")
+    approvals = {path: describe(packaged(), algorithm(path))["effects"]["needs_approval"] for path in PATHS}
+    assert {path for path, word in approvals.items() if word == "always"} == ALWAYS_ASKED
+    assert approvals["raster info"] == "no"
+    assert approvals["raster hillshade"] not in ("no", "always")
 
 
 def test_pipeline_names_its_steps_and_each_is_described() -> None:
     steps = describe(packaged(), algorithm("pipeline"))["steps"]
     named = {key for keys in steps.values() for key in keys}
     assert named == {key for key, step in packaged().steps.items() if "pipeline" in step.pipelines}
-    told = describe_step(packaged(), "vector limit")
-    assert (told["takes"], told["gives"]) == ("vector", "vector")
-    assert "limit" in told["input_schema"]["properties"]
+    description = describe_step(packaged(), "vector limit")
+    assert (description["takes"], description["gives"]) == ("vector", "vector")
+    assert "limit" in description["input_schema"]["properties"]

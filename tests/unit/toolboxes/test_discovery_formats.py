@@ -34,9 +34,9 @@ def test_abilities_are_told():
 
 def test_listed_writable_formats_are_exactly_the_writable_ones():
     for kind in KINDS:
-        told = {row[0] for row in formats(packaged(), kind)["formats"] if "w" in row[1]}
+        listed = {row[0] for row in formats(packaged(), kind)["formats"] if "w" in row[1]}
         for driver in packaged().drivers:
-            if driver.name in told:
+            if driver.name in listed:
                 assert output_format(packaged(), driver.name, kind) == driver.name
             else:
                 with pytest.raises(ArgumentRefused):
@@ -44,19 +44,19 @@ def test_listed_writable_formats_are_exactly_the_writable_ones():
 
 
 def test_a_format_tells_its_options_with_their_choices():
-    told = formats(packaged(), name="gtiff")
-    compress = next(one for one in told["options"]["creation"] if one["name"] == "COMPRESS")
-    assert told["name"] == "GTiff"
+    answer = formats(packaged(), name="gtiff")
+    compress = next(option for option in answer["options"]["creation"] if option["name"] == "COMPRESS")
+    assert answer["name"] == "GTiff"
     assert {"LZW", "DEFLATE"} <= set(compress["choices"])
 
 
 def test_every_option_is_listed_once_with_its_decision():
     for driver in packaged().drivers:
-        told = formats(packaged(), name=driver.name)
+        answer = formats(packaged(), name=driver.name)
         for scope in (Scope.CREATION, Scope.LAYER, Scope.OPEN):
             specs = driver.options.get(scope, ())
-            allowed = {one["name"] for one in told["options"].get(scope.value, [])}
-            refused = told["refused_options"].get(scope.value, {})
+            allowed = {option["name"] for option in answer["options"].get(scope.value, [])}
+            refused = answer["refused_options"].get(scope.value, {})
             assert allowed | set(refused) == {spec.name for spec in specs}
             assert all(refused.values())
             assert all((decide(packaged(), driver.name, scope, spec).shape is None) == (spec.name in refused) for spec in specs)  # fmt: skip

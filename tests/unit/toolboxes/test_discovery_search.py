@@ -20,9 +20,9 @@ FOUND = 3  # number of hits among which an expected one must be
 def answered(group: str) -> list[str]:
     """The questions of a group that have an expected algorithm among the first hits."""
     return [
-        one["ask"]
-        for one in QUESTIONS[group]
-        if {hit.path for hit in search(packaged(), one["ask"], FOUND)} & set(one["expected"])
+        question["ask"]
+        for question in QUESTIONS[group]
+        if {hit.path for hit in search(packaged(), question["ask"], FOUND)} & set(question["expected"])
     ]
 
 
@@ -36,8 +36,8 @@ def test_questions_of_analysts_find_their_algorithm():
     for group, reached in [("analysts", 50), ("further", 49)]:
         assert len(QUESTIONS[group]) == 50
         assert len(answered(group)) >= reached
-    for group, asked, reached in [("tasks", 61, 61), ("rounds", 289, 287), ("unseen", 60, 59)]:
-        assert len(QUESTIONS[group]) == asked
+    for group, count, reached in [("tasks", 61, 61), ("rounds", 289, 287), ("unseen", 60, 59)]:
+        assert len(QUESTIONS[group]) == count
         assert len(answered(group)) >= reached
     assert "raster info" in [hit.path for hit in search(packaged(), "mean of a raster", FOUND)]
 
@@ -49,7 +49,9 @@ def test_only_work_gdal_cannot_do_is_named():
         "delineate a basin", "fill sinks in a DEM", "unsupervised classification of Sentinel bands",
     ):  # fmt: skip
         assert len(absent(query)) == 1, query
-    assert not [one["ask"] for group in QUESTIONS.values() for one in group if absent(one["ask"])]
+    assert not [
+        question["ask"] for group in QUESTIONS.values() for question in group if absent(question["ask"])
+    ]
 
 
 def test_what_only_sql_does_leads_to_sql():
@@ -73,11 +75,11 @@ def test_names_of_tools_of_other_programs_find_their_algorithm():
 
 
 def test_compounds_and_spellings_are_the_same_question():
-    for one, other in (
+    for first, second in (
         ("hill shade", "hillshade"), ("convexhull", "convex hull"), ("vectorise", "vectorize"),
         ("nearest neighbour", "nearest neighbor"), ("greyscale", "grayscale"),
     ):  # fmt: skip
-        assert search(packaged(), one, 1)[0].path == search(packaged(), other, 1)[0].path
+        assert search(packaged(), first, 1)[0].path == search(packaged(), second, 1)[0].path
 
 
 def test_a_verb_is_not_the_name_of_an_algorithm():
@@ -87,8 +89,8 @@ def test_a_verb_is_not_the_name_of_an_algorithm():
 
 def test_hits_far_behind_the_best_are_left_out():
     for group in QUESTIONS.values():
-        for one in group:
-            scores = [hit.score for hit in search(packaged(), one["ask"], MAX_HITS)]
+        for question in group:
+            scores = [hit.score for hit in search(packaged(), question["ask"], MAX_HITS)]
             assert min(scores) >= max(scores) / 9
 
 
@@ -124,19 +126,19 @@ def test_what_nothing_is_near_to_finds_nothing():
 
 
 def test_a_hit_says_what_it_is_and_why():
-    told = search(packaged(), "shade the mountains")[0].as_dict()
+    hit = search(packaged(), "shade the mountains")[0].as_dict()
     names = ("raster hillshade", "raster_hillshade", "writes")
-    assert (told["algorithm"], told["tool"], told["effect"]) == names
-    assert told["line"] == packaged().algorithms["raster hillshade"].description
-    assert "mountain" in str(told["why"])
+    assert (hit["algorithm"], hit["tool"], hit["effect"]) == names
+    assert hit["line"] == packaged().algorithms["raster hillshade"].description
+    assert "mountain" in str(hit["why"])
 
 
 def test_selected_tools_are_found_with_their_write_effect():
-    tools = [one for one in GDAL.tools.values() if one.name in ("gdalwarp", "find_crs")]
-    picked = [(one.name, one.title, one.description, one.writes) for one in tools]
-    found = {hit.tool: hit for hit in search(packaged(), "warp reproject find_crs", 50, picked=picked)}
-    assert (found["gdalwarp"].effect, found["find_crs"].effect) == ("writes", "reads")
-    assert found["find_crs"].path == ""
+    tools = [tool for tool in GDAL.tools.values() if tool.name in ("gdalwarp", "find_crs")]
+    picked = [(tool.name, tool.title, tool.description, tool.writes) for tool in tools]
+    hits = {hit.tool: hit for hit in search(packaged(), "warp reproject find_crs", 50, picked=picked)}
+    assert (hits["gdalwarp"].effect, hits["find_crs"].effect) == ("writes", "reads")
+    assert hits["find_crs"].path == ""
     assert "find_crs" not in {hit.tool for hit in search(packaged(), "warp reproject find_crs", 50)}
 
 
@@ -172,7 +174,7 @@ def test_vocabulary_covers_exactly_the_existing_algorithms():
 
 
 def test_every_target_of_a_synonym_is_known():
-    known = Index([of_algorithm(packaged(), one) for one in packaged().algorithms.values()])
+    known = Index([of_algorithm(packaged(), algorithm) for algorithm in packaged().algorithms.values()])
     things = {kinds: kinds.split() for kinds in read("vocabulary.toml")["things"]}
     synonyms = read("vocabulary.toml")["words"] | things
     dead = [

@@ -40,7 +40,9 @@ def test_format_is_passed_for_endings_unknown_to_gdal():
 
 
 def test_missing_format_is_recognised_by_other_endings_too():
-    few = replace(packaged(), drivers=tuple(one for one in packaged().drivers if "h5" not in one.extensions))
+    few = replace(
+        packaged(), drivers=tuple(driver for driver in packaged().drivers if "h5" not in driver.extensions)
+    )
     lacks = lacking_by_file(few, "a.he5")
     assert lacks is not None
     assert lacks.name == "HDF5"

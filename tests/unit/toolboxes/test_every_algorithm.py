@@ -22,7 +22,9 @@ EVERY = {
     **{f"gdal {path}": algorithm for path, algorithm in packaged().algorithms.items()},
     **{f"step {path}": step.algorithm for path, step in packaged().steps.items()},
 }
-PIPELINES = {name for name, one in EVERY.items() if any(a.rule.check == "pipeline" for a in one.arguments)}
+PIPELINES = {
+    name for name, algorithm in EVERY.items() if any(a.rule.check == "pipeline" for a in algorithm.arguments)
+}
 BINDABLE = sorted(set(EVERY) - PIPELINES)
 
 
@@ -30,8 +32,15 @@ def covering() -> list[str]:
     """A few algorithms that together have an argument of every type, role, check, form and group."""
     traits = {
         name: {
-            (one.type, one.role, one.rule.check, one.rule.form, bool(one.exclusion_group), one.packed)
-            for one in EVERY[name].arguments
+            (
+                argument.type,
+                argument.role,
+                argument.rule.check,
+                argument.rule.form,
+                bool(argument.exclusion_group),
+                argument.packed,
+            )
+            for argument in EVERY[name].arguments
         }
         for name in BINDABLE
     }
@@ -70,8 +79,10 @@ def test_fitting_values_are_passed_and_read_back_unchanged() -> None:
 def reads_back(algorithm: Algorithm, call: dict[str, Any]) -> None:
     bound = resolved(bind(algorithm, call, CONTEXT))
     argv = render(bound)
-    read = {one.argument.name: one.values for one in read_words(algorithm, argv)}
-    assert read == {one.name: one.values for one in bound.arguments if one.role is not Role.HOST_OWNED}
+    read = {parsed.argument.name: parsed.values for parsed in read_words(algorithm, argv)}
+    assert read == {
+        argument.name: argument.values for argument in bound.arguments if argument.role is not Role.HOST_OWNED
+    }
     assert not {word.partition("=")[0].lower() for word in argv} & RESERVED_TOKENS
     # the order of the keys changes nothing
     assert render(resolved(bind(algorithm, dict(reversed(call.items())), CONTEXT))) == argv
@@ -103,8 +114,8 @@ def spoiled(algorithm: Algorithm) -> Iterator[dict[str, Any]]:
         yield from ({**call, argument.name: value} for value in wrong)
         for rival in algorithm.companions(argument, "exclusion_group"):
             pair = (argument, algorithm.long_names[rival])
-            if all(one in offered(algorithm) and one.element_type != "boolean" for one in pair):
-                yield {**call, **{one.name: sample(one) for one in pair}}
+            if all(member in offered(algorithm) and member.element_type != "boolean" for member in pair):
+                yield {**call, **{member.name: sample(member) for member in pair}}
 
 
 @pytest.mark.claim("args.unknown-refused")

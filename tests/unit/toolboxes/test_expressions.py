@@ -52,8 +52,8 @@ REFUSED = {
 
 
 def test_texts_of_a_known_form_pass() -> None:
-    whole = [(name, text, text) for name, texts in WHOLE.items() for text in texts]
-    for name, text, passed in (*whole, *CANONICAL):
+    complete = [(name, text, text) for name, texts in WHOLE.items() for text in texts]
+    for name, text, passed in (*complete, *CANONICAL):
         assert PLAIN[name].check(text, name) == passed
 
 

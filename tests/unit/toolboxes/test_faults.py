@@ -22,7 +22,7 @@ from sandbox.template import Limits
 
 DIGEST, OTHER = f"sha256:{'a1' * 32}", f"sha256:{'b2' * 32}"
 LIMITS = Limits()
-WORKAROUNDS = {name: value for one in faults().values() for name, value in one.environment.items()}
+WORKAROUNDS = {name: value for fault in faults().values() for name, value in fault.environment.items()}
 ALL_ABSENT = {name: FaultState.ABSENT for name, fault in faults().items() if fault.probe}
 
 
@@ -35,10 +35,10 @@ def test_every_workaround_applies_without_probe_results():
 
 def test_server_uses_only_the_results_of_its_image(tmp_path):
     save_probed(tmp_path, Probed(DIGEST, ALL_ABSENT))
-    made = gdal(load_settings(state_dir=tmp_path))
-    assert not made.execution.environment(LIMITS, DIGEST).keys() & WORKAROUNDS.keys()
+    toolbox = gdal(load_settings(state_dir=tmp_path))
+    assert not toolbox.execution.environment(LIMITS, DIGEST).keys() & WORKAROUNDS.keys()
     for digest in (OTHER, ""):
-        assert made.execution.environment(LIMITS, digest).items() >= WORKAROUNDS.items()
+        assert toolbox.execution.environment(LIMITS, digest).items() >= WORKAROUNDS.items()
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,11 @@ def test_only_true_and_false_are_results():
 
 
 def test_every_row_has_probe_and_every_patch_row():
-    functions = {one.name for one in ast.walk(ast.parse(probe_program())) if isinstance(one, ast.FunctionDef)}
+    functions = {
+        node.name for node in ast.walk(ast.parse(probe_program())) if isinstance(node, ast.FunctionDef)
+    }
     assert ALL_ABSENT.keys() <= functions
     assert WORKAROUNDS.keys() <= set(ANSWER_SETTINGS)
     patches = data_of("gdal_mcp.toolboxes.gdal.catalogue", "patches.toml")["patch"]
-    patched = {one["fault"] for one in patches if "fault" in one}
+    patched = {row["fault"] for row in patches if "fault" in row}
     assert patched == {name for name, fault in faults().items() if fault.patch}

@@ -97,9 +97,9 @@ def test_deleting_many_datasets_lists_their_folder_once(root, counted):
     names = tiles(root)
     write(root, {"tile_0001.tfw": b""})
     counted.clear()
-    made = writing(root, "dataset delete", filename=names)
-    assert isinstance(made, Draft)
-    assert len(made.files.removes) == MANY + 1
+    draft = writing(root, "dataset delete", filename=names)
+    assert isinstance(draft, Draft)
+    assert len(draft.files.removes) == MANY + 1
     assert counted["scandir"] == 1
 
 
@@ -117,7 +117,7 @@ def test_mounts_for_many_inputs_need_one_listing(root, counted):
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     mains = [workspaces.input(name) for name in names]
     counted.clear()
-    assert [one.name for one in read_with(mains)] == ["tile_0007.tfw", "tile_0007.tif.aux.xml"]
+    assert [file.name for file in read_with(mains)] == ["tile_0007.tfw", "tile_0007.tif.aux.xml"]
     assert counted["scandir"] == 1
     assert counted["stat"] == 2
 
@@ -150,11 +150,11 @@ def test_deleted_folder_leaves_room_for_others(root):
 
 def cases(ending: str) -> list[str]:
     """An ending in about sixteen combinations of upper and lower case."""
-    every = list(map("".join, itertools.product(*((one.lower(), one.upper()) for one in ending))))
+    every = list(map("".join, itertools.product(*((letter.lower(), letter.upper()) for letter in ending))))
     return every[:: max(1, len(every) // 16)]
 
 
-ENDINGS = sorted({made for ending in (*REPLACED, *APPENDED) for made in cases(ending)})
+ENDINGS = sorted({spelling for ending in (*REPLACED, *APPENDED) for spelling in cases(ending)})
 
 
 def test_alike_names_are_told_apart_at_once():
@@ -185,8 +185,8 @@ def test_output_never_replaces_companions_of_an_input(tmp_path_factory, names):
     for name, located in places.items():
         read = Reading((located,))
         belongs = set(family(located))
-        taken = {one for one, place in places.items() if read.takes(place)}
-        assert {one for one, place in places.items() if place.path in belongs} <= taken
+        taken = {other for other, place in places.items() if read.takes(place)}
+        assert {other for other, place in places.items() if place.path in belongs} <= taken
         assert all(other.startswith(name.partition(".")[0]) for other in taken)
 
 

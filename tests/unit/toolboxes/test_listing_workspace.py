@@ -52,15 +52,15 @@ def test_contents_of_a_dataset_are_listed_on_request(root):
 def test_pages_cover_every_row_once_in_order(root):
     for limit in [1, 2, 3, 7, 100]:
         write(root, DATA)
-        cursor, found = None, []
+        cursor, listed = None, []
         while True:
             shown = one_page(root, cursor, limit=limit)
             assert len(shown.rows) <= limit
-            found += names(shown)
+            listed += names(shown)
             cursor = shown.cursor
             if cursor is None:
                 break
-        assert found == names(one_page(root))
+        assert listed == names(one_page(root))
 
 
 def test_changes_between_pages_show_nothing_twice(root):
@@ -76,18 +76,18 @@ def test_pattern_matches_names_or_paths_and_is_fast(root):
     assert names(one_page(root, pattern="*.shp")) == ["b/roads.shp"]
     assert names(one_page(root, pattern="b/*")) == ["b/readme.txt", "b/roads.shp"]
     assert names(one_page(root, pattern="roads.*", at="b")) == ["b/roads.shp"]
-    for nothing in ("[", "*a" * 100 + "b"):
-        assert names(one_page(root, pattern=nothing)) == []
+    for pattern in ("[", "*a" * 100 + "b"):
+        assert names(one_page(root, pattern=pattern)) == []
 
 
 def test_a_cursor_of_another_question_is_refused(root):
     write(root, DATA)
     cursor = one_page(root, limit=1).cursor
-    strange = ({"cursor": one} for one in ("x", "é", "====", "AAAA", "A" * 100_000))
+    strange = ({"cursor": text} for text in ("x", "é", "====", "AAAA", "A" * 100_000))
     others = ({"cursor": cursor, "pattern": "*.tif"}, {"cursor": cursor, "at": "b"})
-    for asked in (*strange, *others):
+    for question in (*strange, *others):
         with pytest.raises(ToolError):
-            one_page(root, **asked)
+            one_page(root, **question)
 
 
 @given(st.binary(max_size=60))
@@ -162,7 +162,7 @@ def test_companions_are_the_same_singly_and_together(tmp_path_factory, some):
     write(root, dict.fromkeys(some, b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     each = [Listings().companions(workspaces.input(str(root / name))) for name in some]
-    claimed = {one.name for companions in each for one in companions}
+    claimed = {companion.name for companions in each for companion in companions}
     owners = Names(sorted(some)).owners
     assert set(owners) == claimed
     assert not set(owners.values()) & claimed

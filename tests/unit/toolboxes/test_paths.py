@@ -12,15 +12,15 @@ from sandbox.workspace import Workspace, Workspaces
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = tmp_path / "ws"
-    made.mkdir()
+    folder = tmp_path / "ws"
+    folder.mkdir()
     for name in (
         "in.tif", "out.tif", "out.tif.aux.xml", "out.tfw", "a b.tif", "PG:host=x.tif", "roads.shp",
         "roads.dbf",
     ):  # fmt: skip
-        (made / name).write_bytes(b"x")
-    (made / "folder").mkdir()
-    return made
+        (folder / name).write_bytes(b"x")
+    (folder / "folder").mkdir()
+    return folder
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def paths(root: Path) -> Paths:
     return Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
 
 
-def refused(paths: Paths, ask: str, *given: object, **named: object) -> ToolError:
+def refused(paths: Paths, ask: str, *arguments: object, **named: object) -> ToolError:
     with pytest.raises(ToolError) as caught:
-        getattr(paths, ask)(*given, **named)
+        getattr(paths, ask)(*arguments, **named)
     assert caught.value.stage is Stage.RESOLVE
     assert caught.value.suggestion
     return caught.value
@@ -105,12 +105,12 @@ def test_dataset_inside_an_archive_or_file_is_found(paths: Paths, filled: Path):
         ('ZARR:"/vsizip/a.zip/v.zarr":/one', "a.zip", 'ZARR:"/vsizip/[{ws}/a.zip]/v.zarr":/one'),
         ("/vsigzip/{ws}/in.tif", "in.tif", "/vsigzip/{ws}/in.tif"),
     ]:
-        given, asked = (
-            one.replace("{ws}", str(filled)).translate({91: "{", 93: "}"}) for one in (text, name)
+        source, expected = (
+            template.replace("{ws}", str(filled)).translate({91: "{", 93: "}"}) for template in (text, name)
         )
-        found = paths.source(given)
-        assert (found.located.path, found.name) == (filled / place, asked)
-        assert found.is_plain == (asked == str(filled / place))
+        dataset = paths.source(source)
+        assert (dataset.located.path, dataset.name) == (filled / place, expected)
+        assert dataset.is_plain == (expected == str(filled / place))
 
 
 @pytest.mark.claim("names.files-only")
@@ -178,21 +178,21 @@ def test_an_output_is_only_ever_a_plain_path(paths: Paths):
 
 def test_replaced_output_includes_companions_and_orphans(paths: Paths, root: Path):
     (root / "lost.tif.aux.xml").write_bytes(b"x")
-    made = paths.output("out.tif", inputs=(), overwrite=True)
-    assert [one.name for one in made.replaces] == ["out.tif", "out.tfw", "out.tif.aux.xml"]
-    assert not made.update
+    output = paths.output("out.tif", inputs=(), overwrite=True)
+    assert [path.name for path in output.replaces] == ["out.tif", "out.tfw", "out.tif.aux.xml"]
+    assert not output.update
     assert paths.output("out.tif", inputs=(), overwrite=False, update=True).update
-    made = paths.output("lost.tif", inputs=(), overwrite=False, update=True)
-    assert [one.name for one in made.replaces] == ["lost.tif.aux.xml"]
-    assert not made.update
+    output = paths.output("lost.tif", inputs=(), overwrite=False, update=True)
+    assert [path.name for path in output.replaces] == ["lost.tif.aux.xml"]
+    assert not output.update
 
 
 def test_what_two_datasets_share_is_named_apart(paths: Paths, root: Path):
     for name in ("roads.csv", "roads.prj"):
         (root / name).write_bytes(b"x")
-    made = paths.output("roads.shp", inputs=(), overwrite=True)
-    assert [one.name for one in made.replaces] == ["roads.shp", "roads.dbf"]
-    assert [one.name for one in made.shared] == ["roads.prj"]
+    output = paths.output("roads.shp", inputs=(), overwrite=True)
+    assert [path.name for path in output.replaces] == ["roads.shp", "roads.dbf"]
+    assert [path.name for path in output.shared] == ["roads.prj"]
 
 
 @pytest.mark.claim("outputs.inputs-kept")
@@ -225,20 +225,20 @@ def test_name_too_long_for_companions_still_works(paths: Paths, root: Path):
         assert paths.output(name, inputs=(), overwrite=False).shared == ()
         (root / name).write_bytes(b"x")
         over = paths.output(name, inputs=(paths.input("in.tif"),), overwrite=True)
-        assert [one.name for one in over.replaces] == [name]
+        assert [path.name for path in over.replaces] == [name]
         assert family(paths.source(name)) == (root / name,)
 
 
 def test_server_made_name_is_plain_and_in_outputs(paths: Paths, root: Path):
     for stem in ["dem", "a b", "../../x", "-rf", ".hidden", "", "é" * 300, "x\u202ey", "a" * 300]:
-        made = paths.new_output(stem, ".tif")
-        name = made.target.name
-        assert made.target.path.parent == root / "outputs"
+        output = paths.new_output(stem, ".tif")
+        name = output.target.name
+        assert output.target.path.parent == root / "outputs"
         assert name.isascii()
         assert name[0] not in "-."
         assert len(name) <= 255
         assert name.endswith("_6789abcdef.tif")
-        assert (made.server_named, made.replaces) == (True, ())
+        assert (output.server_named, output.replaces) == (True, ())
 
 
 def test_new_output_uses_first_writable_workspace_or_none(root: Path, tmp_path: Path):
@@ -256,8 +256,12 @@ def test_folder_is_replaced_completely_and_new_replaces_nothing(paths: Paths, ro
     (root / "tiles").mkdir()
     (root / "tiles" / "0.png").write_bytes(b"x")
     (root / "tiles.aux.xml").write_bytes(b"x")
-    made = paths.output("tiles", inputs=(), overwrite=True, kind="folder")
-    assert ([one.path for one in made.replaces], made.shared, made.update) == ([root / "tiles"], (), False)
+    output = paths.output("tiles", inputs=(), overwrite=True, kind="folder")
+    assert ([located.path for located in output.replaces], output.shared, output.update) == (
+        [root / "tiles"],
+        (),
+        False,
+    )
     assert paths.output("tiles", inputs=(), overwrite=False, update=True, kind="folder").update
     (root / "new.aux.xml").write_bytes(b"x")
     new = paths.output("new", inputs=(), overwrite=False, kind="folder")
@@ -288,12 +292,12 @@ def test_output_beside_inputs_of_walked_folder_is_allowed(paths: Paths, root: Pa
 @pytest.fixture
 def tree(root: Path) -> Path:
     """A folder of the workspace with files, folders and a link to a file inside it."""
-    made = root / "tree"
-    (made / "a" / "b").mkdir(parents=True)
+    folder = root / "tree"
+    (folder / "a" / "b").mkdir(parents=True)
     for name in ("x.tif", "a/y.tif", "a/b/z.tif"):
-        (made / name).write_bytes(b"x")
-    (made / "a" / "in.lnk").symlink_to(root / "in.tif")
-    return made
+        (folder / name).write_bytes(b"x")
+    (folder / "a" / "in.lnk").symlink_to(root / "in.tif")
+    return folder
 
 
 def test_folder_with_links_inside_workspaces_may_be_walked(paths: Paths, root: Path, tree: Path):

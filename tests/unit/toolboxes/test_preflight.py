@@ -111,8 +111,8 @@ def test_inputs_are_described_once_and_after_changes(desk: DraftContext) -> None
     preflight = desk.preflight
 
     def describing(**arguments: object) -> tuple[str, ...] | None:
-        made = preflight.description(drafted(desk, "raster reproject", output="r.tif", **arguments))
-        return made and made.command.inputs
+        description = preflight.description(drafted(desk, "raster reproject", output="r.tif", **arguments))
+        return description and description.command.inputs
 
     new = desk.paths.source("new.png").located
     assert describing(input="small.png") is None
@@ -127,13 +127,13 @@ def test_inputs_are_described_once_and_after_changes(desk: DraftContext) -> None
 
 
 def test_file_location_is_requested_in_each_named_crs(desk: DraftContext) -> None:
-    given = {"output": "r.tif", "output_crs": "EPSG:3857", "resolution": [9, 9]}
-    draft = drafted(desk, "raster reproject", input="small.png", **given)
+    options = {"output": "r.tif", "output_crs": "EPSG:3857", "resolution": [9, 9]}
+    draft = drafted(desk, "raster reproject", input="small.png", **options)
     look = desk.preflight.description(draft)
     assert look is not None
-    asked = {"crs": ("EPSG:3857",), "changes": (("", "EPSG:3857", ""),), "looks": (), "ranges": ()}
-    assert look.command.extra == asked
-    assert crs_to_describe(draft) == asked["crs"]
+    request = {"crs": ("EPSG:3857",), "changes": (("", "EPSG:3857", ""),), "looks": (), "ranges": ()}
+    assert look.command.extra == request
+    assert crs_to_describe(draft) == request["crs"]
     row = {
         "facts": raster(20, 20, crs={"code": "EPSG:4326", "degrees": True}),
         "elsewhere": {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}},
@@ -180,13 +180,13 @@ def test_container_facts_pass_only_in_their_expected_type(desk: DraftContext) ->
     for size in ([0, 5], [5], [5, "5"], [1 << 40, 5], None, [True, 5]):
         assert facts_of({"facts": {**row["facts"], "size": size}}) is None, size
     layer = {"features": 7, "crs": None, "extent": [0, 0, 1, 1]}
-    assert (found := facts_of({"facts": {"driver": "GPKG", "layer_count": 2, "layers": [layer]}}))
-    assert (found.features, found.extent) == (None, (0, 0, 1, 1))
+    assert (layer_facts := facts_of({"facts": {"driver": "GPKG", "layer_count": 2, "layers": [layer]}}))
+    assert (layer_facts.features, layer_facts.extent) == (None, (0, 0, 1, 1))
 
 
 def test_rotated_pixels_have_the_length_of_their_sides():
     place = {"extent": [0.0, 0.0, 100.0, 100.0], "pixel_size": [7.0, 3.0]}
     for rotated, size in ((True, (7.0, 3.0)), (False, (5.0, 5.0))):
-        found = facts_of({"facts": raster(20, 20, rotated=rotated, **place)})
-        assert found is not None
-        assert found.pixel_size == size
+        facts = facts_of({"facts": raster(20, 20, rotated=rotated, **place)})
+        assert facts is not None
+        assert facts.pixel_size == size

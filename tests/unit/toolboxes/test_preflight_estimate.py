@@ -49,14 +49,14 @@ def ask(
 
 
 def refused(call: AlgorithmCall, **limits: object) -> LimitViolation | None:
-    made = estimate(call)
-    return violation(made, replace(Limits(), **limits)) if made else None
+    estimation = estimate(call)
+    return violation(estimation, replace(Limits(), **limits)) if estimation else None
 
 
 def estimated(call: AlgorithmCall) -> Estimate:
-    made = estimate(call)
-    assert made is not None
-    return made
+    estimation = estimate(call)
+    assert estimation is not None
+    return estimation
 
 
 # calls that must never be allowed, because they would fill the disk, the memory or the machine
@@ -89,12 +89,12 @@ HOSTILE = {
 def test_what_cannot_fit_is_refused():
     for what, calls in HOSTILE.items():
         for call in calls:
-            found = refused(call)
-            assert found is not None, call
-            assert found.what == what, call
-            assert found.number > found.limit
-            assert found.setting in found.suggestion
-            assert found.message
+            problem = refused(call)
+            assert problem is not None, call
+            assert problem.what == what, call
+            assert problem.number > problem.limit
+            assert problem.setting in problem.suggestion
+            assert problem.message
 
 
 # equally large, but not certain: sparse, compressed, virtual, or smaller than it appears
@@ -131,7 +131,7 @@ POSSIBLE = [
 
 
 def test_what_might_fit_is_not_refused():
-    assert [found for call in POSSIBLE if (found := refused(call))] == []
+    assert [problem for call in POSSIBLE if (problem := refused(call))] == []
 
 
 def test_updated_output_has_no_size_estimate():
@@ -169,8 +169,8 @@ def test_space_is_sufficient_insufficient_or_unknown():
         (ask("raster convert", scene, creation_option="COMPRESS=DEFLATE"), raw + 1, "unknown"),
     ):
         limits = replace(Limits(), staging_bytes=staging)
-        made = estimated(call)
-        broken, unsure = violation(made, limits), uncertain_space(made, limits)
+        estimation = estimated(call)
+        broken, unsure = violation(estimation, limits), uncertain_space(estimation, limits)
         assert ("does not" if broken else "unknown" if unsure else "fits") == answer, (call, staging)
 
 
@@ -184,9 +184,9 @@ def test_each_limit_is_broken_by_itself():
 
 
 def test_predicted_output_has_size_type_bands_and_place():
-    made = estimated(ask("raster reproject", DEM, output_crs="EPSG:32611", resolution=(30, 60))).output
-    assert (made.width, made.height, made.bands, made.data_type) == (200, 100, 1, "Int16")
-    assert made.extent == DEM.extent
+    output = estimated(ask("raster reproject", DEM, output_crs="EPSG:32611", resolution=(30, 60))).output
+    assert (output.width, output.height, output.bands, output.data_type) == (200, 100, 1, "Int16")
+    assert output.extent == DEM.extent
     aligned = ask(
         "raster reproject", DEM, output_crs="EPSG:32611", resolution=(700, 700), target_aligned_pixels="true"
     )
@@ -234,7 +234,7 @@ def test_estimate_table_is_complete_and_unknowns_have_none():
     known = table()
     assert all(0 < ratio <= 1 for ratio in known.compression.values())
     assert all(cost.pixel_ns <= 10 for cost in known.algorithm.values())
-    packings = {one["compression"] for one in known.format.values() if "compression" in one}
+    packings = {row["compression"] for row in known.format.values() if "compression" in row}
     assert packings <= known.compression.keys()
     assert known.general["doubt"] >= 10
     for algorithm in ("raster edit", "dataset copy", "no such algorithm", ""):
@@ -295,10 +295,10 @@ PATHS = st.sampled_from(sorted(table().algorithm) + ["raster tile"])
 @settings(max_examples=250)
 @given(PATHS, ARGUMENTS, st.lists(RASTERS | VECTORS | st.none(), min_size=1, max_size=2), st.none() | RASTERS)
 def test_no_description_breaks_remarks_or_estimates(path, arguments, inputs, like):
-    given = {name: (text,) for name, text in arguments.items()}
-    call = AlgorithmCall(path, given, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
-    found = estimate(call)
-    over = violation(found, Limits()) if found else None
+    values = {name: (text,) for name, text in arguments.items()}
+    call = AlgorithmCall(path, values, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
+    estimation = estimate(call)
+    over = violation(estimation, Limits()) if estimation else None
     assert over is None or (over.message and over.suggestion)
     findings(call)
 
@@ -310,9 +310,9 @@ def test_false_description_or_absurd_level_is_still_estimated():
         ("raster overview add", {"levels": ("1e300",)}, None),
     ):
         description = DatasetFacts("GTiff", "raster", 1, 1, 1, 1, "Byte", crs="EPSG:3857", extent=extent)
-        found = estimate(AlgorithmCall(path, arguments, (description,), driver="GTiff", output="o"))
-        assert found is not None
-        assert found.output_bytes is not None
+        estimation = estimate(AlgorithmCall(path, arguments, (description,), driver="GTiff", output="o"))
+        assert estimation is not None
+        assert estimation.output_bytes is not None
 
 
 def test_clip_size_is_known_only_from_whole_raster():
@@ -324,5 +324,7 @@ def test_clip_size_is_known_only_from_whole_raster():
         ("raster", "GTiff", {"like-where": ("a = 1",)}, False),
     ):
         like = DatasetFacts(driver, kind, crs="EPSG:3857", extent=box)
-        found = estimated(AlgorithmCall("raster clip", chosen, (source,), {"like": like}, "GTiff", "o.tif"))
-        assert (found.least.bytes > 0) is known
+        estimation = estimated(
+            AlgorithmCall("raster clip", chosen, (source,), {"like": like}, "GTiff", "o.tif")
+        )
+        assert (estimation.least.bytes > 0) is known

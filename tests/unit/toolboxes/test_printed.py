@@ -26,7 +26,7 @@ VALUES = st.recursive(
 def printed(value: object) -> str:
     """JSON text with infinity and NaN as C's printf writes them."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)}:{printed(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)}:{printed(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",\n".join(map(printed, value)) + "]"
     return str(value) if isinstance(value, float) and not math.isfinite(value) else json.dumps(value)
@@ -34,9 +34,9 @@ def printed(value: object) -> str:
 
 def told(value: object) -> object:
     if isinstance(value, dict):
-        return {key: told(one) for key, one in value.items()}
+        return {key: told(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [told(one) for one in value]
+        return [told(part) for part in value]
     return SPELT[str(value)] if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -57,7 +57,7 @@ def test_what_is_no_json_even_so_is_refused():
 
 
 def test_endless_printed_text_is_scanned_once():
-    begun = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(ValueError, match=r"."):
         read_json('["' + '\\"' * 500_000)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - started < 30

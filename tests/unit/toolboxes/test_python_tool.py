@@ -33,21 +33,21 @@ def drafted(tmp_path):
     def one(code: str = "1", **arguments: Any) -> Draft:
         about = ("c" * 16, workspaces, settings, settings.limits(), surface)
         scope = DraftScope(*about, lambda *_: Allow(""), None, None)
-        made = surface.callable["run_python"].draft({"code": code, **arguments}, scope)
-        assert isinstance(made, Draft)
-        return made
+        draft = surface.callable["run_python"].draft({"code": code, **arguments}, scope)
+        assert isinstance(draft, Draft)
+        return draft
 
     return one
 
 
 @pytest.mark.claim("python.off-by-default")
 def test_code_tool_needs_its_toolbox_and_writable_server():
-    for asked, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
+    for options, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
                          ({"toolsets": ["all"]}, False)):  # fmt: skip
-        settings = load_settings(**asked)
+        settings = load_settings(**options)
         surface = toolboxes(settings).surface(settings)
-        assert ("run_python" in surface.callable) is there, asked
-        assert ("run_python" in {tool.name for tool in surface.listed}) is there, asked
+        assert ("run_python" in surface.callable) is there, options
+        assert ("run_python" in {tool.name for tool in surface.listed}) is there, options
 
 
 def test_missing_toolboxes_or_missing_gdal_are_refused():
@@ -66,9 +66,9 @@ def test_approval_covers_code_arguments_and_files(drafted):
 
 
 def test_output_kind_follows_name_and_may_replace_files(drafted):
-    made = drafted(outputs=["a.tif", "old.csv", "folder/", "c.npy"])
-    assert [one.kind for one in made.outputs] == ["dataset", "table", "folder", "array"]
-    assert [one.name for one in made.outputs[1].replaces] == ["old.csv"]
+    draft = drafted(outputs=["a.tif", "old.csv", "folder/", "c.npy"])
+    assert [output.kind for output in draft.outputs] == ["dataset", "table", "folder", "array"]
+    assert [path.name for path in draft.outputs[1].replaces] == ["old.csv"]
 
 
 def test_code_timeout_leaves_time_for_the_worker(drafted):
@@ -88,14 +88,14 @@ def test_unrunnable_or_unpublishable_combination_is_refused(drafted):
 
 @pytest.mark.claim("approval.code-asked")
 def test_code_needs_approval_in_every_mode(drafted):
-    for made in (drafted(), drafted(outputs=["a.tif"])):
-        asked = case(made, "run_python", "ann")
+    for draft in (drafted(), drafted(outputs=["a.tif"])):
+        request = case(draft, "run_python", "ann")
         for mode in ("writes", "always", "never"):
-            verdict = decide(asked, Policy(mode))
+            verdict = decide(request, Policy(mode))
             assert isinstance(verdict, RequireApproval)
             assert not verdict.grantable
-        assert asked.effects == {effect_of(made), "code"}
-        assert replace(asked, code=False).effects == {effect_of(made)}
+        assert request.effects == {effect_of(draft), "code"}
+        assert replace(request, code=False).effects == {effect_of(draft)}
 
 
 def test_the_description_names_every_package_with_its_version():

@@ -14,7 +14,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS,
 Row = tuple[str, Argument]
 
 EVERY = (*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values()))
-ROWS: list[Row] = [(one.path, argument) for one in EVERY for argument in one.arguments]
+ROWS: list[Row] = [(algorithm.path, argument) for algorithm in EVERY for argument in algorithm.arguments]
 
 
 def role(path: str, name: str) -> Role:
@@ -25,7 +25,7 @@ def role(path: str, name: str) -> Role:
 def test_every_argument_has_a_role_with_a_reason() -> None:
     assert len(packaged().algorithms) >= 120
     assert len(packaged().steps) >= 80
-    assert [(path, one.name) for path, one in ROWS if len(one.rule.reason) < 5] == []
+    assert [(path, argument.name) for path, argument in ROWS if len(argument.rule.reason) < 5] == []
 
 
 @pytest.mark.claim("args.total-roles")
@@ -33,36 +33,54 @@ def test_every_text_has_a_check_every_path_form() -> None:
     spoken = (Role.VALUE, Role.EXPRESSION)
     texts = [row for row in ROWS if row[1].element_type == "string" and row[1].role in spoken]
     assert texts
-    assert [(path, one.name) for path, one in texts if one.rule.check not in CHECKS] == []
-    assert [(path, one.name) for path, one in ROWS if one.rule.form not in FORMS] == []
-    assert [(path, one.name) for path, one in ROWS if one.rule.form and one.role not in PATH_ROLES] == []
+    assert [(path, argument.name) for path, argument in texts if argument.rule.check not in CHECKS] == []
+    assert [(path, argument.name) for path, argument in ROWS if argument.rule.form not in FORMS] == []
+    assert [
+        (path, argument.name)
+        for path, argument in ROWS
+        if argument.rule.form and argument.role not in PATH_ROLES
+    ] == []
 
 
 @pytest.mark.claim("args.total-roles")
 def test_every_dataset_is_a_place_or_forbidden() -> None:
     datasets = [row for row in ROWS if row[1].element_type == "dataset"]
-    wrong = [(path, one.name) for path, one in datasets if one.role not in PATH_ROLES | {Role.FORBIDDEN}]
+    wrong = [
+        (path, argument.name)
+        for path, argument in datasets
+        if argument.role not in PATH_ROLES | {Role.FORBIDDEN}
+    ]
     assert datasets
     assert wrong == []
 
 
 def test_every_list_of_choices_is_held_to_it() -> None:
     chosen = [row for row in ROWS if row[1].choices and row[1].element_type == "string"]
-    free = [(path, one.name) for path, one in chosen if one.rule.check not in ("choice", "output-format")]
+    free = [
+        (path, argument.name)
+        for path, argument in chosen
+        if argument.rule.check not in ("choice", "output-format")
+    ]
     assert [row for row in free if role(*row) is not Role.FORBIDDEN] == []
 
 
 def test_hidden_arguments_are_forbidden_or_set_by_server() -> None:
     hidden = [row for row in ROWS if row[1].hidden]
-    assert {"config", "spawned", "no-check-expression", "max-cache-size"} <= {one.name for _, one in hidden}
-    wrong = [(path, one.name) for path, one in hidden if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
+    assert {"config", "spawned", "no-check-expression", "max-cache-size"} <= {
+        argument.name for _, argument in hidden
+    }
+    wrong = [
+        (path, argument.name)
+        for path, argument in hidden
+        if argument.role not in (Role.FORBIDDEN, Role.HOST_OWNED)
+    ]
     assert wrong == []
 
 
 @pytest.mark.claim("args.no-bare-words")
 def test_settable_arguments_are_not_reserved_process_tokens() -> None:
-    settable = [one for _, one in ROWS if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
-    assert not {f"--{one.name}" for one in settable} & RESERVED_TOKENS
+    settable = [argument for _, argument in ROWS if argument.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
+    assert not {f"--{argument.name}" for argument in settable} & RESERVED_TOKENS
 
 
 # Arguments that contain a path, a document, SQL or code, found by a survey that ran GDAL.
@@ -101,22 +119,24 @@ SURVEY = {
 
 
 def test_surveyed_arguments_have_the_expected_roles() -> None:
-    for found, arguments in SURVEY.items():
-        for path, name in (one.strip().split(" --") for one in " ".join(arguments.split()).split(",")):
-            assert role(path, name) is found, (path, name)
+    for expected, arguments in SURVEY.items():
+        for path, name in (entry.strip().split(" --") for entry in " ".join(arguments.split()).split(",")):
+            assert role(path, name) is expected, (path, name)
 
 
 @pytest.mark.claim("args.no-bare-words")
 def test_no_argument_reads_a_file_by_at_sign() -> None:
     for name in ["gcp", "mapping", "where", "sql"]:
-        carriers = [one for _, one in ROWS if one.name == name and one.element_type == "string"]
+        carriers = [
+            argument for _, argument in ROWS if argument.name == name and argument.element_type == "string"
+        ]
         assert carriers
-        assert {one.rule.check for one in carriers} == {name}
+        assert {argument.rule.check for argument in carriers} == {name}
 
 
 def test_switches_that_change_an_output_say_so() -> None:
     update = ("add", "append", "overwrite-layer", "resume", "update", "upsert")
-    modes = {(one.name, one.rule.mode) for _, one in ROWS if one.rule.mode}
+    modes = {(argument.name, argument.rule.mode) for _, argument in ROWS if argument.rule.mode}
     assert modes == {("overwrite", "replace"), *((name, "update") for name in update)}
 
 
@@ -127,12 +147,12 @@ def test_no_rule_is_without_an_argument() -> None:
     roles = tomllib.loads(text)
     shared = {(name, kind) for name, rule in shared_rules(roles).items() for kind in rule["types"]}
     own = {(path, name) for path, rules in roles["algorithm"].items() for name in rules}
-    assert shared - {(one.name, one.type) for _, one in ROWS} == set()
-    assert own - {(path, one.name) for path, one in ROWS} == set()
+    assert shared - {(argument.name, argument.type) for _, argument in ROWS} == set()
+    assert own - {(path, argument.name) for path, argument in ROWS} == set()
 
 
 def test_inner_path_of_every_form_round_trips() -> None:
-    for form, text, inner, whole in [
+    for form, text, inner, full in [
         ("", "a.tif", "a.tif", "/ws/a.tif"),
         ("named", "A=a.tif", "a.tif", "A=/ws/a.tif"),
         ("named", "a.tif", "a.tif", "/ws/a.tif"),
@@ -145,7 +165,7 @@ def test_inner_path_of_every_form_round_trips() -> None:
     ]:
         parts = split(form, text, "x")
         assert parts.path == inner
-        assert parts.join(f"/ws/{inner}", "x") == whole
+        assert parts.join(f"/ws/{inner}", "x") == full
 
 
 def test_no_form_accepts_empty_text_or_nul() -> None:

@@ -40,9 +40,11 @@ def test_schemas_are_valid_closed_described_and_widely_readable() -> None:
             assert set(schema.get("required", ())) <= set(schema["properties"])
             assert not accepts(path, {"config": ["A=B"]}, compact=compact)
             assert not compact or set(schema) <= {"type", "properties", "required", "additionalProperties"}
-        for name, one in input_schema(EVERY[path])["properties"].items():
-            assert one.get("description") or path not in packaged().algorithms, (path, name)
-            assert "default" not in one or Draft202012Validator(one).is_valid(one["default"]), name
+        for name, property_schema in input_schema(EVERY[path])["properties"].items():
+            assert property_schema.get("description") or path not in packaged().algorithms, (path, name)
+            assert "default" not in property_schema or Draft202012Validator(property_schema).is_valid(
+                property_schema["default"]
+            ), name
 
 
 def test_nothing_hidden_or_forbidden_is_offered() -> None:
@@ -50,16 +52,20 @@ def test_nothing_hidden_or_forbidden_is_offered() -> None:
         algorithm = EVERY[path]
         shown = set(input_schema(algorithm)["properties"])
         closed = {
-            json_name(one.name) for one in algorithm.arguments if one.hidden or one.role is Role.FORBIDDEN
+            json_name(argument.name)
+            for argument in algorithm.arguments
+            if argument.hidden or argument.role is Role.FORBIDDEN
         }
         assert not shown & (closed | {"progress", "quiet"})
-        owned = {json_name(one.name) for one in algorithm.arguments if one.role is Role.HOST_OWNED} & shown
+        owned = {
+            json_name(argument.name) for argument in algorithm.arguments if argument.role is Role.HOST_OWNED
+        } & shown
         assert owned <= {"overwrite"}
 
 
 def test_all_compact_schemas_together_stay_small() -> None:
-    schemas = [input_schema(one, compact=True) for one in packaged().algorithms.values()]
-    texts = [json.dumps(one, separators=(",", ":")) for one in schemas]
+    schemas = [input_schema(algorithm, compact=True) for algorithm in packaged().algorithms.values()]
+    texts = [json.dumps(schema, separators=(",", ":")) for schema in schemas]
     assert sum(map(len, texts)) < 160_000
     assert max(map(len, texts)) < 4_000
 
@@ -94,9 +100,9 @@ def test_schema_and_binding_agree() -> None:
         ("raster reproject", {"input_nodata": [-9999, "nan"]}, True),
         ("raster reproject", {"num_threads": 2}, True),
     ]:
-        whole = {"input": "a.tif", "output": "b.gpkg" if path == "raster contour" else "b.tif", **call}
-        assert accepts(path, whole) is good
-        assert binds(path, whole) is good
+        arguments = {"input": "a.tif", "output": "b.gpkg" if path == "raster contour" else "b.tif", **call}
+        assert accepts(path, arguments) is good
+        assert binds(path, arguments) is good
 
 
 def test_required_and_dependent_arguments_are_said() -> None:
@@ -110,4 +116,4 @@ def test_no_help_text_offers_what_is_refused() -> None:
     for algorithm in packaged().algorithms.values():
         schema = input_schema(algorithm)
         assert "@<" not in json.dumps(schema)
-        assert {json_name(one.name) for one in offered(algorithm)} == set(schema["properties"])
+        assert {json_name(argument.name) for argument in offered(algorithm)} == set(schema["properties"])

@@ -145,12 +145,19 @@ def test_sql_is_refused_unless_the_server_enables_it() -> None:
 @pytest.mark.claim("sql.can-be-off")
 def test_every_argument_that_carries_sql_needs_the_permission() -> None:
     algorithms = packaged().algorithms.items()
-    carriers = [(*row, one) for row in algorithms for one in row[1].arguments if one.name.endswith("sql")]
+    carriers = [
+        (*row, argument)
+        for row in algorithms
+        for argument in row[1].arguments
+        if argument.name.endswith("sql")
+    ]
     assert len(carriers) > 3
     for path, algorithm, argument in carriers:
         assert argument.rule.check == "sql"
         value = ["SELECT * FROM poly"] if argument.is_list else "SELECT * FROM poly"
-        needed = {one.name: "x" for one in algorithm.arguments if one.required and one.name != argument.name}
+        needed = {
+            other.name: "x" for other in algorithm.arguments if other.required and other.name != argument.name
+        }
         if path == "vector rasterize":
             needed |= {"size": [10, 10], "burn": [1], "extent": [0, 0, 1, 1]}
         with pytest.raises(ArgumentRefused):

@@ -38,16 +38,16 @@ def test_unparsable_statement_passes_gate_without_outline() -> None:
 
 
 def test_joins_sums_and_groups_are_in_the_outline() -> None:
-    found = outline_of(
+    outline = outline_of(
         "WITH w AS (SELECT * FROM c) SELECT upper(a.k) AS k, sum(b.v) AS v, count(*) FROM a LEFT JOIN b ON a.k = b.k, w "
         "WHERE a.t <= '2024-01-01' AND a.k NOT IN (SELECT k FROM d) GROUP BY k"
     )
-    assert found is not None
-    assert (found["with"], found["own_tables"]) == ("w AS (SELECT * FROM c)", ["w"])
-    assert found["reads"] == dict.fromkeys("abcdw", 1)
-    assert found["excluded"] == ["(SELECT k FROM d)"]
-    main = next(one for one in found["selects"] if len(one["items"]) > 1)
-    assert [(one["table"], one["joined"], one["keys"]) for one in main["items"]] == [
+    assert outline is not None
+    assert (outline["with"], outline["own_tables"]) == ("w AS (SELECT * FROM c)", ["w"])
+    assert outline["reads"] == dict.fromkeys("abcdw", 1)
+    assert outline["excluded"] == ["(SELECT k FROM d)"]
+    main = next(select for select in outline["selects"] if len(select["items"]) > 1)
+    assert [(source["table"], source["joined"], source["keys"]) for source in main["items"]] == [
         ("a", "", False),
         ("b", "LEFT", True),
         (None, ",", False),
@@ -55,11 +55,11 @@ def test_joins_sums_and_groups_are_in_the_outline() -> None:
     assert main["from"] == "a LEFT JOIN b ON a.k = b.k , w"
     assert (main["group"], main["values"], main["counts_rows"]) == (["upper(a.k)"], ["upper(a.k)"], True)
     assert main["sums"] == [{"mean": False, "columns": [["b", "v"]]}]
-    assert [(one["column"], one["day"], one["in_where"]) for one in main["days"]] == [
+    assert [(condition["column"], condition["day"], condition["in_where"]) for condition in main["days"]] == [
         ("a.t", "2024-01-01", True)
     ]
     # the rows that IN compares with are not in the answer
-    assert [one["from"] for one in found["selects"]] == ["a LEFT JOIN b ON a.k = b.k , w", "c"]
+    assert [select["from"] for select in outline["selects"]] == ["a LEFT JOIN b ON a.k = b.k , w", "c"]
 
 
 def test_lists_of_numbers_differ_from_data_tables() -> None:
@@ -73,17 +73,17 @@ def test_lists_of_numbers_differ_from_data_tables() -> None:
         ("WITH q AS (SELECT * FROM p), n AS (SELECT * FROM q) SELECT * FROM p, n", []),
         ("SELECT * FROM p, (SELECT (SELECT count(*) FROM q) AS i) n", []),
     ):
-        found = outline_of(text)
-        assert found is not None
-        assert found["generated"] == expected
+        outline = outline_of(text)
+        assert outline is not None
+        assert outline["generated"] == expected
 
 
 def test_condition_on_a_select_term_can_be_counted() -> None:
-    found = outline_of(
+    outline = outline_of(
         "SELECT k, 2 * v AS w, count(*) AS n, k AS j FROM t WHERE w > 1 AND j = 2 AND t.w < 5 GROUP BY k HAVING n > 3"
     )
-    assert found is not None
-    [select] = found["selects"]
+    assert outline is not None
+    [select] = outline["selects"]
     assert (select["where"], select["having"]) == ("w > 1 AND j = 2 AND t.w < 5", "n > 3")
     assert select["aliases"] == ["n", "w"]
     expanded = select["expanded"]
@@ -91,20 +91,20 @@ def test_condition_on_a_select_term_can_be_counted() -> None:
 
 
 def test_spatial_relation_can_be_counted_with_another_predicate() -> None:
-    found = outline_of(
+    outline = outline_of(
         "SELECT sum(ST_Area(p.geom)) FROM p JOIN z ON ST_Intersects(p.geom, z.geom) = 1 WHERE p.id > 1"
     )
-    assert found is not None
-    [meeting] = found["selects"][0]["meeting"]
+    assert outline is not None
+    [meeting] = outline["selects"][0]["meeting"]
     assert meeting["covered"] == "p JOIN z ON ST_CoveredBy(p.geom, z.geom) = 1 WHERE p.id > 1"
     assert meeting["rows"] == meeting["covered"].replace("CoveredBy", "Intersects")
 
 
 def test_integer_divisions_name_the_required_integer_columns() -> None:
     def divided(term: str) -> list[list[str]]:
-        found = outline_of(f"SELECT {term} FROM t")
-        assert found is not None
-        return found["divided"]
+        outline = outline_of(f"SELECT {term} FROM t")
+        assert outline is not None
+        return outline["divided"]
 
     assert divided("a / (b + 1)") == [["a", "b"]]
     assert divided("sum(CASE WHEN x < 'c' THEN 1 ELSE 0 END) * 100 / count(*)") == [[]]

@@ -62,8 +62,8 @@ MADE = [
 
 @pytest.mark.parametrize(("sql", "fields", "geometry", "crs", "has_crs"), MADE)
 def test_result_layer_is_known_where_tables_are(sql, fields, geometry, crs, has_crs):
-    made = output_layer(sql, TABLES, geometries="geom")
-    assert (made.schema and made.schema.fields, made.geometry, made.crs, made.has_crs) == (
+    layer = output_layer(sql, TABLES, geometries="geom")
+    assert (layer.schema and layer.schema.fields, layer.geometry, layer.crs, layer.has_crs) == (
         fields,
         geometry,
         crs,
@@ -73,8 +73,8 @@ def test_result_layer_is_known_where_tables_are(sql, fields, geometry, crs, has_
 
 def test_row_count_and_extent_follow_preserved_rows():
     def of(sql):
-        made = output_layer(sql, TABLES, geometries="geom")
-        return made.features, made.extent
+        layer = output_layer(sql, TABLES, geometries="geom")
+        return layer.features, layer.extent
 
     assert of("SELECT id, geom FROM plots") == (16, PLOTS.extent)
     assert of("SELECT id, ST_Transform(geom, 4326) AS g FROM plots") == (16, None)

@@ -56,16 +56,16 @@ def test_unrecognised_name_suggests_only_the_search(name: str) -> None:
 
 def test_the_default_list_is_under_twenty_kilobytes() -> None:
     shown = map(render.tool, made().listed)
-    listed = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in shown]
+    listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in shown]
     assert len(json.dumps({"tools": listed}, ensure_ascii=False, separators=(",", ":")).encode()) < 20_000
 
 
 def test_toolset_holds_exactly_its_group_and_all_everything() -> None:
     for group in ["raster", "vector", "mdim", "dataset", "driver", "vsi"]:
-        found = names(toolsets=(group,))
-        assert found
-        assert all(name.startswith(f"{group}_") for name in found)
-        assert set(made(toolsets=(group,)).callable) == found
+        group_tools = names(toolsets=(group,))
+        assert group_tools
+        assert all(name.startswith(f"{group}_") for name in group_tools)
+        assert set(made(toolsets=(group,)).callable) == group_tools
     assert names(toolsets=("all",)) == set(known_tools())
     assert len(known_tools()) > 118
     assert names(tools=("raster_hillshade",)) == names() | {"raster_hillshade"}
@@ -74,10 +74,10 @@ def test_toolset_holds_exactly_its_group_and_all_everything() -> None:
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_an_exclusion_wins_over_everything_else() -> None:
     gone = ("raster_hillshade", "gdal_write", "gdalwarp")
-    one = made(toolsets=("all",), tools=("raster_hillshade",), exclude_tools=gone)
-    assert not {*gone} & set(one.callable)
-    assert not one.permits("raster hillshade")
-    assert one.permits("raster slope")
+    surface = made(toolsets=("all",), tools=("raster_hillshade",), exclude_tools=gone)
+    assert not {*gone} & set(surface.callable)
+    assert not surface.permits("raster hillshade")
+    assert surface.permits("raster slope")
 
 
 @pytest.mark.claim("args.exclusion-whole")
@@ -94,9 +94,9 @@ def test_excluded_algorithm_takes_every_tool_that_runs_it() -> None:
         ("gdalwarp", {"gdalwarp"}, {"reproject", "raster_reproject"}),
         ("info", {"info"}, {"gdalinfo", "raster_info", "vector_info"}),
     ]:
-        one = made(toolsets=("all",), exclude_tools=(excluded,))
-        assert not gone & set(one.callable)
-        assert stay <= set(one.callable)
+        surface = made(toolsets=("all",), exclude_tools=(excluded,))
+        assert not gone & set(surface.callable)
+        assert stay <= set(surface.callable)
 
 
 @pytest.mark.claim("args.exclusion-whole")
@@ -112,19 +112,19 @@ def test_dispatching_tool_is_excluded_with_any_variant() -> None:
         kinds = [path for path in packaged().algorithms if path.endswith(f" {name}")]
         assert len(kinds) > 1
         for kind in kinds:
-            one = made(exclude_tools=(kind,))
-            assert not one.permits(name)
-            assert not one.permits(kind)
-            assert all(one.permits(other) for other in kinds if other != kind)
+            surface = made(exclude_tools=(kind,))
+            assert not surface.permits(name)
+            assert not surface.permits(kind)
+            assert all(surface.permits(other) for other in kinds if other != kind)
 
 
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_a_reading_server_has_no_tool_that_writes() -> None:
-    one = made(read_only=True, toolsets=("all",))
-    assert one.callable
-    assert not [tool.name for tool in one.callable.values() if tool.writes]
-    assert {"info", "gdal_read", "raster_info"} <= set(one.callable)
-    assert not {"gdal_write", "convert", "vsi_delete"} & set(one.callable)
+    surface = made(read_only=True, toolsets=("all",))
+    assert surface.callable
+    assert not [tool.name for tool in surface.callable.values() if tool.writes]
+    assert {"info", "gdal_read", "raster_info"} <= set(surface.callable)
+    assert not {"gdal_write", "convert", "vsi_delete"} & set(surface.callable)
 
 
 def test_a_name_that_means_nothing_stops_the_start() -> None:

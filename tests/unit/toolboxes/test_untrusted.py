@@ -114,8 +114,8 @@ def test_no_terminal_sequence_keeps_its_start():
 @pytest.mark.claim("content.cleaned")
 def test_cleaned_keys_never_replace_lookalikes():
     assert clean_value({"a\x1bb": ["\u202ec"]}) == {"ab": ["c"]}
-    alike = {"size": 1, "si\u200bze": 2, "size\u202e": 3}
-    assert clean_value(alike) == {"size": 1, "size (2)": 2, "size (3)": 3}
+    lookalikes = {"size": 1, "si\u200bze": 2, "size\u202e": 3}
+    assert clean_value(lookalikes) == {"size": 1, "size (2)": 2, "size (3)": 3}
     assert clean_value({"a (2)": 0, "a": 1, "a\0": 2}) == {"a (2)": 0, "a": 1, "a (3)": 2}
 
 
@@ -140,6 +140,6 @@ def test_lockdown_error_keeps_code_without_gdal_text():
     error = ToolError(
         Code.GDAL_ERROR, Stage.RUN, "GDAL failed.", "Correct it.", {"gdal": [CANARY], "stderr": CANARY}
     )
-    told = locked(error.as_dict("id"))
-    assert told["error"]["code"] == "GDAL_ERROR"
-    assert CANARY not in json.dumps(told)
+    result = locked(error.as_dict("id"))
+    assert result["error"]["code"] == "GDAL_ERROR"
+    assert CANARY not in json.dumps(result)

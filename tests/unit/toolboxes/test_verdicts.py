@@ -37,15 +37,15 @@ def desk(tmp_path: Path) -> DraftContext:
 
 def described(desk: DraftContext, draft: Any, change: Any, **rows: Any) -> None:
     """A container's description of the files of a draft: for each name a change of CRS."""
-    found = [
-        {"facts": raster(9, 9), "changes": {key(change): rows.get(one.name.partition(".")[0])}}
-        for one in examined_files(draft)
+    descriptions = [
+        {"facts": raster(9, 9), "changes": {key(change): rows.get(file.name.partition(".")[0])}}
+        for file in examined_files(draft)
     ]
-    desk.preflight.described(examined_files(draft), found)
+    desk.preflight.described(examined_files(draft), descriptions)
 
 
 def classic(desk: DraftContext, program: str, **arguments: object) -> Any:
-    tool = next(one for one in CLASSIC if one.name == program)
+    tool = next(candidate for candidate in CLASSIC if candidate.name == program)
     draft = tool.draft(arguments, desk)
     assert isinstance(draft, Draft)
     return draft.like(tool.like)
@@ -53,16 +53,16 @@ def classic(desk: DraftContext, program: str, **arguments: object) -> Any:
 
 def test_refusal_is_not_replaced_by_same_code_finding():
     refused = Finding("ballpark_transformation", "from A", "", refuses=True, inputs=(0,))
-    told = Finding("ballpark_transformation", "from B", "", inputs=(1,))
-    assert [one.refuses for one in distinct([refused, told])] == [True, False]
-    assert [one.inputs for one in distinct([refused, refused])] == [(0,)]
+    remark = Finding("ballpark_transformation", "from B", "", inputs=(1,))
+    assert [finding.refuses for finding in distinct([refused, remark])] == [True, False]
+    assert [finding.inputs for finding in distinct([refused, refused])] == [(0,)]
 
 
 def test_merged_findings_keep_all_input_numbers():
     many = [Finding("x", f"of {number}", "", inputs=(number,)) for number in range(30)]
-    found = distinct(many)
-    assert len(found) < 10
-    assert {number for one in found for number in one.inputs} == {*range(30)}
+    merged = distinct(many)
+    assert len(merged) < 10
+    assert {number for finding in merged for number in finding.inputs} == {*range(30)}
 
 
 def test_one_refused_crs_change_of_two_refuses_both(desk: DraftContext):
@@ -82,8 +82,12 @@ def test_one_refused_crs_change_of_two_refuses_both(desk: DraftContext):
         a={**BALLPARK, "from": "EPSG:4806"},
         data={**BALLPARK, "from": "EPSG:4265", "in_use": False},
     )
-    found = [one for one in desk.preflight.look(draft).findings if one.code == "ballpark_transformation"]
-    assert [(one.refuses, one.inputs) for one in found] == [(True, (0,)), (False, (1,))]
+    matching = [
+        finding
+        for finding in desk.preflight.look(draft).findings
+        if finding.code == "ballpark_transformation"
+    ]
+    assert [(finding.refuses, finding.inputs) for finding in matching] == [(True, (0,)), (False, (1,))]
 
 
 def test_an_input_is_found_by_its_whole_name(desk: DraftContext):
@@ -92,8 +96,12 @@ def test_an_input_is_found_by_its_whole_name(desk: DraftContext):
     (change,) = crs_changes(draft, packaged())
     for name, count in (("data", 0), ("a", 1)):
         described(desk, draft, change, **{name: BALLPARK})
-        found = [one for one in desk.preflight.look(draft).findings if one.code == "ballpark_transformation"]
-        assert len(found) == count
+        matching = [
+            finding
+            for finding in desk.preflight.look(draft).findings
+            if finding.code == "ballpark_transformation"
+        ]
+        assert len(matching) == count
 
 
 def unknown_yet(desk: DraftContext, program: str, **more: Any) -> Any:
@@ -105,11 +113,11 @@ def unknown_yet(desk: DraftContext, program: str, **more: Any) -> Any:
 
 def test_unexamined_inputs_refuse_where_crs_matters(desk: DraftContext):
     row = {"facts": raster(9, 9, **UTM), "looks": {"holes": {}}}  # `looks` is requested for gdal_merge
-    for program, more in (("gdal_merge", {}), ("gdalwarp", {"t_srs": "EPSG:4326"})):
-        whole = desk.preflight.check_described(unknown_yet(desk, program, **more), {"inputs": [row] * 11})
-        assert [one for one in whole.findings if one.verdict is Verdict.UNKNOWN] == []
+    for program, options in (("gdal_merge", {}), ("gdalwarp", {"t_srs": "EPSG:4326"})):
+        full = desk.preflight.check_described(unknown_yet(desk, program, **options), {"inputs": [row] * 11})
+        assert [finding for finding in full.findings if finding.verdict is Verdict.UNKNOWN] == []
         with pytest.raises(ToolError) as caught:
-            desk.preflight.check_described(unknown_yet(desk, program, **more), {"inputs": [row] * 10})
+            desk.preflight.check_described(unknown_yet(desk, program, **options), {"inputs": [row] * 10})
         assert caught.value.check["verdict"] == "unknown"
         assert caught.value.check["inputs"] == [10]
 
@@ -120,8 +128,13 @@ def test_unexamined_pixels_are_not_called_fine(desk: DraftContext):
     assert looks
     desk.preflight.known._facts.clear()
     rows = [{"facts": raster(9, 9), "looks": looks}, {"facts": raster(9, 9)}]
-    found = {one.code: one for one in desk.preflight.check_described(draft, {"inputs": rows}).findings}
-    assert (found["pixels_unexamined"].verdict, found["pixels_unexamined"].inputs) == (Verdict.UNKNOWN, (1,))
+    by_code = {
+        finding.code: finding for finding in desk.preflight.check_described(draft, {"inputs": rows}).findings
+    }
+    assert (by_code["pixels_unexamined"].verdict, by_code["pixels_unexamined"].inputs) == (
+        Verdict.UNKNOWN,
+        (1,),
+    )
 
 
 def test_eleventh_input_is_judged_like_the_first(desk: DraftContext):
@@ -137,9 +150,9 @@ def test_unknown_format_is_checked_and_named(desk: DraftContext):
     facts = raster(9, 9) | {"driver": "GTiff2030", "crs": None}
     row = {"facts": facts, "changes": {key(change): BALLPARK}}
     desk.preflight.described(examined_files(draft), [row])
-    found = {one.code: one for one in desk.preflight.look(draft).findings}
-    assert {"driver_unexamined", "ballpark_transformation", "no_input_crs"} <= found.keys()
-    assert found["driver_unexamined"].verdict is Verdict.UNKNOWN
+    by_code = {finding.code: finding for finding in desk.preflight.look(draft).findings}
+    assert {"driver_unexamined", "ballpark_transformation", "no_input_crs"} <= by_code.keys()
+    assert by_code["driver_unexamined"].verdict is Verdict.UNKNOWN
 
 
 CHANGED = (
@@ -173,20 +186,20 @@ UNCHANGED = (
 
 def test_format_options_that_change_crs_count_as_changes(desk: DraftContext):
     for cases, count in ((CHANGED, 1), (UNCHANGED, 0)):
-        for algorithm, given in cases:
-            draft = drafted(desk, algorithm, input="a.png", output="o.out", **given)
-            assert len(crs_changes(draft, packaged())) == count, given
+        for algorithm, options in cases:
+            draft = drafted(desk, algorithm, input="a.png", output="o.out", **options)
+            assert len(crs_changes(draft, packaged())) == count, options
     text = "read a.png ! write o.tif --of=COG --co=TARGET_SRS=EPSG:4326"
     assert len(crs_changes(drafted(desk, "raster pipeline", pipeline=text), packaged())) == 1
 
 
 def test_first_of_two_equal_options_counts():
-    for options, told in (
+    for options, expected in (
         (("COMPRESS=JPEG", "COMPRESS=LZW"), True),
         (("COMPRESS=LZW", "COMPRESS=JPEG"), False),
     ):
         call = ask("raster convert", FLOAT, driver="GTiff", creation_option=options)
-        assert ("lossy_compression" in {one.code for one in findings(call)}) is told
+        assert ("lossy_compression" in {finding.code for finding in findings(call)}) is expected
 
 
 def test_correction_replaces_an_option_of_the_same_name(desk: DraftContext):
@@ -197,18 +210,18 @@ def test_correction_replaces_an_option_of_the_same_name(desk: DraftContext):
         output="o.tif",
         **{"creation-option": ["TILED=YES", "COMPRESS=LZW"]},
     )
-    found = Finding("x", "", "", change={"creation-option": ("compress=deflate",)})
-    made = with_suggested_call(found, draft, "raster convert", packaged()).suggested_call
-    assert made is not None
-    assert made["arguments"]["arguments"]["creation-option"] == ["TILED=YES", "compress=deflate"]
+    finding = Finding("x", "", "", change={"creation-option": ("compress=deflate",)})
+    suggested = with_suggested_call(finding, draft, "raster convert", packaged()).suggested_call
+    assert suggested is not None
+    assert suggested["arguments"]["arguments"]["creation-option"] == ["TILED=YES", "compress=deflate"]
 
 
 def test_explicit_scale_silences_the_units_remark():
     codes = [
-        {one.code for one in findings(ask("raster slope", NORTH, **given))}
-        for given in ({}, {"xscale": "2", "yscale": "2"})
+        {finding.code for finding in findings(ask("raster slope", NORTH, **options))}
+        for options in ({}, {"xscale": "2", "yscale": "2"})
     ]
-    assert ["mercator_units" in one for one in codes] == [True, False]
+    assert ["mercator_units" in remarks for remarks in codes] == [True, False]
 
 
 def test_only_bands_used_in_the_output_are_examined(desk: DraftContext):
@@ -224,8 +237,8 @@ def test_only_bands_used_in_the_output_are_examined(desk: DraftContext):
 def layer(*, degrees: bool | None = None, **more: Any) -> dict[str, Any]:
     """A container's description of a layer of polygons."""
     crs = None if degrees is None else {"code": "EPSG:4326" if degrees else "EPSG:32632", "degrees": degrees}
-    one = {"geometry": "Polygon", "features": 1, "field_count": 1, "crs": crs, **more}
-    return {"driver": "GPKG", "layer_count": 1, "layers": [one]}
+    row = {"geometry": "Polygon", "features": 1, "field_count": 1, "crs": crs, **more}
+    return {"driver": "GPKG", "layer_count": 1, "layers": [row]}
 
 
 def asked(desk: DraftContext, sql: str) -> Draft:
@@ -237,7 +250,9 @@ def asked(desk: DraftContext, sql: str) -> Draft:
 def refused_codes(desk: DraftContext, draft: Draft, *rows: Any) -> list[str]:
     """The codes of findings that refuse a call, after a container described its inputs."""
     desk.preflight.described(examined_files(draft), list(rows))
-    return [one.code for one in desk.preflight.look(draft, described=True).findings if one.refuses]
+    return [
+        finding.code for finding in desk.preflight.look(draft, described=True).findings if finding.refuses
+    ]
 
 
 UNREAD = "SELECT CAST(a.id AS UNSIGNED BIG INT) AS n FROM a, data WHERE {}"
@@ -270,7 +285,7 @@ def test_unreadable_statement_risking_wrong_places_is_refused(desk: DraftContext
 def test_harmless_unreadable_statement_is_allowed(desk: DraftContext, condition: str, rows: Any):
     draft = asked(desk, UNREAD.format(condition))
     assert refused_codes(desk, draft, *rows) == []
-    assert "statement_unexamined" in {one.code for one in desk.preflight.look(draft).findings}
+    assert "statement_unexamined" in {finding.code for finding in desk.preflight.look(draft).findings}
 
 
 def test_an_unreadable_transformation_runs_if_it_is_allowed(desk: DraftContext):
@@ -313,12 +328,12 @@ def test_features_not_examined_for_curves_are_refused(
 def test_partly_examined_curves_refuse_and_are_counted(desk: DraftContext):
     draft = drafted(desk, "vector rasterize", input="a.png", resolution="1,1", output="o.tif")
     looks = {name: {} for name in pixel_probes(draft, packaged())}
-    for seen, expected in (({"curves": False}, []), ({"curves": False, "count": 9}, ["curves_unexamined"])):
+    for curves, expected in (({"curves": False}, []), ({"curves": False, "count": 9}, ["curves_unexamined"])):
         desk.preflight.known._facts.clear()
-        row = {"facts": layer(), "looks": {**looks, "curves": seen}}
+        row = {"facts": layer(), "looks": {**looks, "curves": curves}}
         assert refused_codes(desk, draft, row) == expected
-    [found] = desk.preflight.look(draft).refusals
-    assert (found.verdict, found.numbers) == (Verdict.UNKNOWN, {"count": 9})
+    [finding] = desk.preflight.look(draft).refusals
+    assert (finding.verdict, finding.numbers) == (Verdict.UNKNOWN, {"count": 9})
 
 
 def test_excess_crs_changes_are_refused_unless_allowed(desk: DraftContext):
@@ -335,8 +350,10 @@ def test_sheet_columns_beyond_gdal_limit_are_named(desk: DraftContext):
         draft = drafted(desk, "vector convert", input="a.png", output="o.csv")
         facts = {**layer(field_count=count, geometry="None"), "driver": driver}
         desk.preflight.described(examined_files(draft), [{"facts": facts}])
-        found = [one for one in desk.preflight.look(draft).findings if one.code == "columns_unexamined"]
-        assert [one.verdict for one in found] == [Verdict.UNKNOWN] * expected, (driver, count)
+        matching = [
+            finding for finding in desk.preflight.look(draft).findings if finding.code == "columns_unexamined"
+        ]
+        assert [finding.verdict for finding in matching] == [Verdict.UNKNOWN] * expected, (driver, count)
 
 
 def of_newer_gdal(desk: DraftContext, *inputs: str) -> tuple[DraftContext, Draft]:
@@ -345,9 +362,9 @@ def of_newer_gdal(desk: DraftContext, *inputs: str) -> tuple[DraftContext, Draft
     new = {"raster align": replace(known["raster reproject"], path="raster align")}
     newer = replace(desk.preflight, catalogue=replace(packaged(), algorithms={**known, **new}))
     draft = drafted(desk, "raster mosaic", input=list(inputs), output="o.tif")
-    given = {"input": inputs, "output-crs": ("EPSG:4326",)}
+    arguments = {"input": inputs, "output-crs": ("EPSG:4326",)}
     return replace(desk, preflight=newer), replace(
-        draft, work=replace(draft.work, algorithm="raster align", arguments=given)
+        draft, work=replace(draft.work, algorithm="raster align", arguments=arguments)
     )
 
 
@@ -356,8 +373,8 @@ def test_unknown_algorithm_is_named_and_its_crs_checked(desk: DraftContext):
     (change,) = crs_changes(draft, newer.preflight.catalogue)
     row = {"facts": raster(9, 9, **UTM), "changes": {key(change): None}}
     assert refused_codes(newer, draft, row) == []
-    found = {one.code: one for one in newer.preflight.look(draft).findings}
-    assert found["algorithm_unexamined"].verdict is Verdict.UNKNOWN
+    by_code = {finding.code: finding for finding in newer.preflight.look(draft).findings}
+    assert by_code["algorithm_unexamined"].verdict is Verdict.UNKNOWN
     assert refused_codes(newer, draft, {**row, "changes": {key(change): BALLPARK}}) == [
         "ballpark_transformation"
     ]
@@ -369,7 +386,7 @@ def test_unknown_algorithm_refuses_mixed_degrees_and_metres(
     newer, draft = of_newer_gdal(desk, "a.png", "data.png")
     wgs84 = {"crs": {"code": "EPSG:4326", "degrees": True}, "extent": [9, 45, 10, 46]}
     for other, expected in ((UTM, []), (wgs84, ["algorithm_unexamined"])):
-        rows = [{"facts": raster(9, 9, **one)} for one in (UTM, other)]
+        rows = [{"facts": raster(9, 9, **facts)} for facts in (UTM, other)]
         assert refused_codes(newer, draft, *rows) == expected
 
 
@@ -379,8 +396,8 @@ def test_refusals_do_not_depend_on_known_formats(desk: DraftContext):
         ("raster select", {"input": "a.png", "band": "7"}, raster(9, 9)),
         ("vector check-coverage", {"input": "a.png"}, layer(geometry="Point")),
     )
-    for algorithm, given, facts in calls:
-        draft = drafted(desk, algorithm, **given, output="o.tif" if "raster" in algorithm else "o.gpkg")
+    for algorithm, options, facts in calls:
+        draft = drafted(desk, algorithm, **options, output="o.tif" if "raster" in algorithm else "o.gpkg")
         known, unknown = (
             refused_codes(desk, draft, {"facts": {**facts, "driver": name}}) for name in ("GTiff", "New2030")
         )

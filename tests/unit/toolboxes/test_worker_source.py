@@ -24,13 +24,13 @@ def test_every_part_goes_along_once_under_its_name():
 
 
 def test_remote_file_lookups_do_not_wait_for_others():
-    begun, other_is_known, found = threading.Event(), threading.Event(), []
+    started, other_is_known, waits = threading.Event(), threading.Event(), []
 
     def ask(_what, name):
         def wait():
             if name == b"slow":
-                begun.set()
-                found.append(other_is_known.wait(10))
+                started.set()
+                waits.append(other_is_known.wait(10))
             return ENOENT, b""
 
         return SimpleNamespace(wait=wait)
@@ -38,8 +38,8 @@ def test_remote_file_lookups_do_not_wait_for_others():
     host = HostFiles(ask, budget=0)
     slow = threading.Thread(target=host.look, args=(b"slow",))
     slow.start()
-    assert begun.wait(10)
+    assert started.wait(10)
     assert host.look(b"quick") is None
     other_is_known.set()
     slow.join()
-    assert found == [True]
+    assert waits == [True]

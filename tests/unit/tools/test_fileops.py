@@ -53,9 +53,9 @@ def readable(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> Draft:
+def planned(root: Path, operation: str, *others: Workspace, **arguments: str | list[str] | bool) -> Draft:
     values: dict[str, tuple[str, ...]] = {}
-    for name, value in given.items():
+    for name, value in arguments.items():
         texts = ["true"] if value is True else [value] if isinstance(value, str) else value
         values[name.replace("_", "-")] = tuple(texts)
     spaces = Workspaces((Workspace.at(root, writable=True), *others))
@@ -68,17 +68,17 @@ def carry_out(root: Path, work: Draft, call_id: str = CALL) -> None:
         for copy in work.files.copies:
             staging.copy_in(copy.source, copy.target.name)
         targets = {output.target.name: output.target for output in work.outputs}
-        publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]
+        publications = [Publication(staged.name, targets[staged.name]) for staged in staging.collect()]
         gone = (*(old for output in work.outputs for old in output.replaces), *work.files.removes)
         staging.publish(call_id, publications, gone, work.files.transfers, work.files.listings)
 
 
-def done(root: Path, operation: str, **given: str | list[str] | bool) -> dict[str, bytes]:
+def done(root: Path, operation: str, **arguments: str | list[str] | bool) -> dict[str, bytes]:
     """The workspace after an operation; an undo must restore the original."""
     before = tree(root)
     done.calls += 1
     call_id = f"call-{done.calls:04}"
-    carry_out(root, planned(root, operation, **given), call_id)
+    carry_out(root, planned(root, operation, **arguments), call_id)
     after = tree(root)
     area_at(root).undo(call_id)
     assert tree(root) == before
@@ -93,9 +93,9 @@ def without(*names: str) -> dict[str, bytes]:
     return {path: data for path, data in DATA.items() if not path.startswith(names)}
 
 
-def refusal(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> Code:
+def refusal(root: Path, operation: str, *others: Workspace, **arguments: str | list[str] | bool) -> Code:
     with pytest.raises(ToolError) as raised:
-        planned(root, operation, *others, **given)
+        planned(root, operation, *others, **arguments)
     return raised.value.code
 
 
@@ -155,17 +155,17 @@ def test_folder_is_renamed_or_moved_into_another(root):
 def test_folder_replaces_another_only_on_request(root):
     write(root, {"c2.zarr/old": b"old"})
     for operation, left in (("dataset rename", without("cube.zarr")), ("dataset copy", DATA)):
-        given = {"source": "cube.zarr", "destination": "c2.zarr"}
-        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
-        after = done(root, operation, overwrite=True, **given)
+        arguments = {"source": "cube.zarr", "destination": "c2.zarr"}
+        assert refusal(root, operation, **arguments) is Code.INVALID_ARGUMENT
+        after = done(root, operation, overwrite=True, **arguments)
         assert after == {**left, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
 
 
 def test_existing_dataset_is_replaced_completely_and_on_request(root):
     for operation in ["dataset rename", "dataset copy"]:
-        given = {"source": "dem.tif", "destination": "maps/old.tif"}
-        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
-        after = done(root, operation, overwrite=True, **given)
+        arguments = {"source": "dem.tif", "destination": "maps/old.tif"}
+        assert refusal(root, operation, **arguments) is Code.INVALID_ARGUMENT
+        after = done(root, operation, overwrite=True, **arguments)
         new = {"maps/old.tif": b"tif", "maps/old.tif.aux.xml": b"aux", "maps/old.tfw": b"tfw"}
         left = without("maps/") if operation == "dataset copy" else without("maps/", "dem.tif", "dem.tfw")
         assert after == {**left, **new}
@@ -174,16 +174,16 @@ def test_existing_dataset_is_replaced_completely_and_on_request(root):
 def test_orphaned_files_are_not_adopted_by_new_dataset(root):
     for operation in ["dataset rename", "dataset copy"]:
         write(root, {"gone.dbf": b"stale"})
-        given = {"source": "roads.shp", "destination": "gone.shp"}
-        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
-        assert done(root, operation, overwrite=True, **given)["gone.dbf"] == b"dbf"
+        arguments = {"source": "roads.shp", "destination": "gone.shp"}
+        assert refusal(root, operation, **arguments) is Code.INVALID_ARGUMENT
+        assert done(root, operation, overwrite=True, **arguments)["gone.dbf"] == b"dbf"
 
 
 def test_file_of_uncertain_owner_is_never_overwritten(root):
     write(root, {"x.shp": b"1", "x.shx": b"1", "x.prj": b"of which?", "x.asc": b"1"})
-    given = {"source": "roads.shp", "destination": "x.shp"}
+    arguments = {"source": "roads.shp", "destination": "x.shp"}
     for operation in ("dataset rename", "dataset copy"):
-        assert refusal(root, operation, overwrite=True, **given) is Code.INVALID_ARGUMENT
+        assert refusal(root, operation, overwrite=True, **arguments) is Code.INVALID_ARGUMENT
 
 
 # --- datasets: copying
@@ -316,20 +316,20 @@ def test_what_would_part_or_lose_something_is_refused(root, subtests):
     for name, operations, calls in REFUSED:
         with subtests.test(name):
             for operation in operations:
-                for given in calls:
+                for call in calls:
                     takes = {"filename"} if "delete" in operation else {"source", "destination", "recursive"}
-                    asked = {key: value for key, value in given.items() if key in takes}
-                    assert refusal(root, operation, **asked) is Code.INVALID_ARGUMENT
+                    arguments = {key: value for key, value in call.items() if key in takes}
+                    assert refusal(root, operation, **arguments) is Code.INVALID_ARGUMENT
 
 
 def test_moves_stay_within_workspaces_and_copies_exclude_them(root, readable):
     other = Workspace.at(readable, writable=True)
     for operation in ("dataset rename", "vsi move"):
-        given = {"source": "dem.tif", "destination": str(readable / "dem.tif")}
-        assert refusal(root, operation, other, **given) is Code.INVALID_ARGUMENT
+        arguments = {"source": "dem.tif", "destination": str(readable / "dem.tif")}
+        assert refusal(root, operation, other, **arguments) is Code.INVALID_ARGUMENT
     for operation in WALKING:
-        given = {"source": str(root), "destination": "new"}
-        assert refusal(root, operation, recursive=True, **given) is Code.PATH_NOT_ALLOWED
+        arguments = {"source": str(root), "destination": "new"}
+        assert refusal(root, operation, recursive=True, **arguments) is Code.PATH_NOT_ALLOWED
 
 
 @pytest.mark.claim("outputs.own-files-only")
@@ -337,18 +337,21 @@ def test_workspaces_server_folder_and_outside_are_never_touched(root, readable):
     for operation in TOUCHING:
         for what in ["", ".", RESERVED, f"{RESERVED}/undo", "..", "../readable/theirs.tif", "/etc/passwd"]:
             area_at(root).prepare()
-            given = {TOUCHING[operation]: str(root / what)}
-            more = {"destination": "new"} if TOUCHING[operation] == "source" else {}
-            assert refusal(root, operation, **given, **more) in (Code.PATH_NOT_ALLOWED, Code.NOT_FOUND)
+            arguments = {TOUCHING[operation]: str(root / what)}
+            destination = {"destination": "new"} if TOUCHING[operation] == "source" else {}
+            assert refusal(root, operation, **arguments, **destination) in (
+                Code.PATH_NOT_ALLOWED,
+                Code.NOT_FOUND,
+            )
 
 
 @pytest.mark.claim("outputs.read-only-workspaces")
 def test_a_read_only_workspace_is_never_touched(root, readable):
     for operation in TOUCHING:
         other = Workspace.at(readable, writable=False)
-        given = {TOUCHING[operation]: str(readable / "theirs.tif")}
-        more = {"destination": "new.tif"} if TOUCHING[operation] == "source" else {}
-        assert refusal(root, operation, other, **given, **more) is Code.PATH_NOT_ALLOWED
+        arguments = {TOUCHING[operation]: str(readable / "theirs.tif")}
+        destination = {"destination": "new.tif"} if TOUCHING[operation] == "source" else {}
+        assert refusal(root, operation, other, **arguments, **destination) is Code.PATH_NOT_ALLOWED
 
 
 @pytest.mark.claim("outputs.own-files-only")
@@ -357,25 +360,30 @@ def test_a_link_is_not_what_it_leads_to(root):
     (root / "link.zarr").symlink_to("cube.zarr")
     for operation in TOUCHING:
         for name in ("link.tif", "link.zarr"):
-            more = {"destination": f"new{Path(name).suffix}"} if TOUCHING[operation] == "source" else {}
-            assert refusal(root, operation, **{TOUCHING[operation]: name}, **more) is Code.PATH_NOT_ALLOWED
+            destination = (
+                {"destination": f"new{Path(name).suffix}"} if TOUCHING[operation] == "source" else {}
+            )
+            assert (
+                refusal(root, operation, **{TOUCHING[operation]: name}, **destination)
+                is Code.PATH_NOT_ALLOWED
+            )
 
 
 def test_folder_with_a_link_outside_is_not_copied(root):
     (root / "maps/out").symlink_to("/etc")
     for operation in WALKING:
-        given = {"source": "maps", "destination": "maps2", "recursive": True}
-        assert refusal(root, operation, **given) is Code.PATH_NOT_ALLOWED
+        arguments = {"source": "maps", "destination": "maps2", "recursive": True}
+        assert refusal(root, operation, **arguments) is Code.PATH_NOT_ALLOWED
 
 
 def test_a_name_that_is_no_path_is_refused(root):
     for operation in sorted(FILE_OPERATIONS):
         for name in ["/vsicurl/http://x/y.tif", "PG:dbname=x", "/vsimem/x.tif", "<VRTDataset/>"]:
-            given = {"source": name, "destination": "new.tif", "filename": name}
-            assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+            arguments = {"source": name, "destination": "new.tif", "filename": name}
+            assert refusal(root, operation, **arguments) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
             if not name.startswith("PG:"):  # a file may have such a name
-                given = {"source": "dem.tif", "destination": name, "filename": name}
-                assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+                arguments = {"source": "dem.tif", "destination": name, "filename": name}
+                assert refusal(root, operation, **arguments) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
 
 
 # --- questions to a person
@@ -390,8 +398,8 @@ def test_approval_covers_deep_contents_of_a_folder(root):
     for operation in ["vsi delete", "vsi move"]:
 
         def digest(operation: str = operation) -> str:
-            given = {"filename": "maps", "source": "maps", "destination": "new"}
-            work = planned(root, operation, recursive=True, **given)
+            arguments = {"filename": "maps", "source": "maps", "destination": "new"}
+            work = planned(root, operation, recursive=True, **arguments)
             plan = Plan(CALL, "t", "p", work, Limits(), "sha256:0", "", (), {})
             assert plan.effect is Effect.DESTROY
             return plan.digest

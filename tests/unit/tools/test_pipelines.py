@@ -23,19 +23,19 @@ Drafting = Callable[..., Draft]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = tmp_path / "workspace"
-    (made / "sub").mkdir(parents=True)
+    folder = tmp_path / "workspace"
+    (folder / "sub").mkdir(parents=True)
     for name in ("dem.tif", "other.tif", "zones.gpkg", "old.tif", "sub/in.tif"):
-        (made / name).write_bytes(b"x")
-    return made
+        (folder / name).write_bytes(b"x")
+    return folder
 
 
 @pytest.fixture
 def draft(root: Path, tmp_path: Path) -> Drafting:
     """`draft(steps, path="pipeline", **settings)` is the server's draft of a pipeline."""
 
-    def make(steps: Any, path: str = "pipeline", **given: Any) -> Draft:
-        settings = Settings(workspaces=[root], state_dir=tmp_path / "state", **given)
+    def make(steps: Any, path: str = "pipeline", **options: Any) -> Draft:
+        settings = Settings(workspaces=[root], state_dir=tmp_path / "state", **options)
         workspaces = Workspaces((Workspace.at(root, writable=True),))
         paths = Paths(workspaces, "outputs", "0123456789abcdef", 2)
         desk = DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
@@ -80,30 +80,34 @@ SAME = [
 
 def test_both_pipeline_notations_give_the_same_command(draft: Drafting) -> None:
     for listed, text in SAME:
-        one, other = draft(listed), draft(text)
-        assert one.command.argv == other.command.argv
-        assert (one.inputs, one.outputs, one.work.named) == (
-            other.inputs,
-            other.outputs,
-            other.work.named,
+        from_list, from_text = draft(listed), draft(text)
+        assert from_list.command.argv == from_text.command.argv
+        assert (from_list.inputs, from_list.outputs, from_list.work.named) == (
+            from_text.inputs,
+            from_text.outputs,
+            from_text.work.named,
         )
-        assert one.work.arguments == other.work.arguments
+        assert from_list.work.arguments == from_text.work.arguments
 
 
 @pytest.mark.claim("args.pipelines-parsed")
 def test_nested_pipeline_paths_are_absolute_with_staged_outputs(draft, root):
-    made = draft(
+    drafted = draft(
         "read sub/in.tif ! clip --like=zones.gpkg ! blend --operator=multiply"
         " --overlay [ read other.tif ! tee [ write sub/t.tif ] ! slope ] ! write x.tif"
     )
-    assert [one.path for one in made.inputs] == [root / "sub/in.tif", root / "zones.gpkg", root / "other.tif"]
-    assert [one.target.path for one in made.outputs] == [root / "x.tif", root / "sub/t.tif"]
-    assert " ".join(made.command.argv) == (
+    assert [source.path for source in drafted.inputs] == [
+        root / "sub/in.tif",
+        root / "zones.gpkg",
+        root / "other.tif",
+    ]
+    assert [output.target.path for output in drafted.outputs] == [root / "x.tif", root / "sub/t.tif"]
+    assert " ".join(drafted.command.argv) == (
         f"gdal pipeline read --input={root}/sub/in.tif ! clip --like={root}/zones.gpkg ! blend --operator=multiply"
         f" --overlay [ read --input={root}/other.tif ! tee [ write --output=/staging/t.tif ] ! slope ]"
         " ! write --output=/staging/x.tif"
     )
-    assert set(made.work.algorithms) >= {"raster blend", "raster slope"}
+    assert set(drafted.work.algorithms) >= {"raster blend", "raster slope"}
 
 
 @pytest.mark.claim("args.pipelines-parsed")
@@ -166,12 +170,12 @@ def test_step_that_cannot_accept_previous_output_is_refused(draft: Drafting) -> 
 
 
 def test_branch_outputs_are_published_with_the_last_one(draft: Drafting, root: Path) -> None:
-    made = draft(
+    drafted = draft(
         "read dem.tif ! tee [ write a.tif ] [ slope ! tee [ write b.tif ] ! write sub/c.tif ] ! write d.tif"
     )
-    assert [one.target.path for one in made.outputs] == [root / name for name in ("d.tif", "a.tif", "b.tif", "sub/c.tif")]  # fmt: skip
-    assert made.output is not None
-    assert made.output.target.name == "d.tif"
+    assert [output.target.path for output in drafted.outputs] == [root / name for name in ("d.tif", "a.tif", "b.tif", "sub/c.tif")]  # fmt: skip
+    assert drafted.output is not None
+    assert drafted.output.target.name == "d.tif"
 
 
 def test_outputs_colliding_with_files_or_others_are_refused(draft: Drafting) -> None:
@@ -191,15 +195,15 @@ def test_outputs_colliding_with_files_or_others_are_refused(draft: Drafting) -> 
 
 
 def test_an_overwrite_says_what_is_replaced(draft: Drafting, root: Path) -> None:
-    made = draft("read dem.tif ! tee [ write old.tif --overwrite ] ! write x.tif")
-    assert [[old.path for old in one.replaces] for one in made.outputs] == [[], [root / "old.tif"]]
-    assert effect_of(made) is Effect.REPLACE
+    drafted = draft("read dem.tif ! tee [ write old.tif --overwrite ] ! write x.tif")
+    assert [[old.path for old in output.replaces] for output in drafted.outputs] == [[], [root / "old.tif"]]
+    assert effect_of(drafted) is Effect.REPLACE
 
 
 def test_a_pipeline_that_only_reads_is_a_read(draft: Drafting) -> None:
     for text in ("hillshade ! info", "compare --reference=other.tif"):
-        made = draft(f"read dem.tif ! {text}")
-        assert (made.outputs, effect_of(made)) == ((), Effect.READ)
+        drafted = draft(f"read dem.tif ! {text}")
+        assert (drafted.outputs, effect_of(drafted)) == ((), Effect.READ)
 
 
 @pytest.mark.claim("args.pipelines-parsed")

@@ -89,7 +89,9 @@ def test_tools_parameters_and_results_match_the_specification():
     for name, parameters in SPECIFIED.items():
         schema = known_tools()[name].input_schema
         required = set(schema.get("required", ()))
-        assert {one if one in required else f"{one}?" for one in schema["properties"]} == set(parameters)
+        assert {
+            parameter if parameter in required else f"{parameter}?" for parameter in schema["properties"]
+        } == set(parameters)
     for name, key in RESULTS.items():
         schema = known_tools()[name].output_schema
         assert key in {*schema["properties"]} & {*schema["required"]}
@@ -125,8 +127,8 @@ def test_result_schema_names_dependable_keys():
 
 def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     for tool in ALL:
-        if found := re.search(r"Example: (\{.*)", tool.description):
-            yield tool.name, json.JSONDecoder().raw_decode(found[1])[0]
+        if match := re.search(r"Example: (\{.*)", tool.description):
+            yield tool.name, json.JSONDecoder().raw_decode(match[1])[0]
 
 
 SAID = dict(examples())
@@ -153,9 +155,9 @@ def call(desk: DraftContext, tool: str, arguments: Any) -> Draft | ImmediateResu
 
 
 def drafted(tool: str, desk: DraftContext, **arguments: Any) -> Draft:
-    made = call(desk, tool, arguments)
-    assert isinstance(made, Draft)
-    return made
+    draft = call(desk, tool, arguments)
+    assert isinstance(draft, Draft)
+    return draft
 
 
 def test_example_in_description_is_accepted_by_the_tool(desk: DraftContext):
@@ -166,15 +168,15 @@ def test_example_in_description_is_accepted_by_the_tool(desk: DraftContext):
 
 def test_example_in_gdal_describe_is_accepted(desk: DraftContext):
     for tool in core(packaged()):
-        told = call(desk, "gdal_describe", {"algorithm": tool.name})
-        assert isinstance(told, ImmediateResult)
+        description = call(desk, "gdal_describe", {"algorithm": tool.name})
+        assert isinstance(description, ImmediateResult)
         if tool.name in SAID:
-            schema = told.result["input_schema"]
+            schema = description.result["input_schema"]
             jsonschema.validate(SAID[tool.name], schema, jsonschema.Draft202012Validator)
     for name in ("query", "vector sql"):
-        told = call(desk, "gdal_describe", {"algorithm": name})
-        assert isinstance(told, ImmediateResult)
-        assert len(told.result["sql"]["query_examples"]) == 13
+        description = call(desk, "gdal_describe", {"algorithm": name})
+        assert isinstance(description, ImmediateResult)
+        assert len(description.result["sql"]["query_examples"]) == 13
 
 
 def test_unknown_argument_or_wrong_type_is_refused(desk: DraftContext):
@@ -186,7 +188,7 @@ def test_unknown_argument_or_wrong_type_is_refused(desk: DraftContext):
                 call(desk, name, wrong)
         for key in required:
             with pytest.raises(REFUSALS):
-                call(desk, name, {one: value for one, value in example.items() if one != key})
+                call(desk, name, {argument: value for argument, value in example.items() if argument != key})
 
 
 @pytest.mark.claim("args.unknown-refused")
@@ -205,11 +207,11 @@ def test_further_options_are_an_object_of_known_names(desk: DraftContext):
     """No argument is silently ignored."""
     for tool in BRIEF:
         for options in ["--config=A=B", ["--config=A=B"], 5, None, {"shell": "x"}, {"config": "A=B"}]:
-            given = {"input": "zones.gpkg" if "vector" in tool.name else "a.tif"}
+            arguments = {"input": "zones.gpkg" if "vector" in tool.name else "a.tif"}
             if "output" in tool.input_schema["properties"]:
-                given["output"] = "o.gpkg" if "vector" in tool.name else "o.tif"
+                arguments["output"] = "o.gpkg" if "vector" in tool.name else "o.tif"
             with pytest.raises(REFUSALS) as caught:
-                tool.draft({**given, "options": options}, desk)
+                tool.draft({**arguments, "options": options}, desk)
             if not isinstance(caught.value, ValidationError):
                 assert caught.value.code is Code.INVALID_ARGUMENT
 
@@ -233,12 +235,12 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.claim("args.no-bare-words")
 def test_every_path_on_the_command_line_is_absolute(desk: DraftContext):
     for tool, arguments in EXAMPLES:
-        made = drafted(tool, desk, **arguments)
-        words = made.command.argv
-        assert all(str(place) in words for place in made.inputs)
-        assert (made.output is None) == (not known_tools()[tool].writes)
-        if made.output:
-            assert made.output.inside in words
+        draft = drafted(tool, desk, **arguments)
+        words = draft.command.argv
+        assert all(str(place) in words for place in draft.inputs)
+        assert (draft.output is None) == (not known_tools()[tool].writes)
+        if draft.output:
+            assert draft.output.inside in words
         for word in words:
             assert not word.endswith((".tif", ".gpkg", ".vrt")) or word.startswith("/")
 
@@ -337,20 +339,20 @@ def test_driver_forbidden_for_outputs_is_refused(desk: DraftContext):
 
 def result_of(tool: Tool, printed: str = "", parsed: Any = None) -> dict[str, Any]:
     """A client's result of a call without anything unusual."""
-    made = output() if tool.writes else None
-    published = Published("id", (PublishedFile(made.target, 7, "00"),)) if made else None
+    target = output() if tool.writes else None
+    published = Published("id", (PublishedFile(target.target, 7, "00"),)) if target else None
     done = JobResult(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
     call = Invocation(Request(tool.name, {}, local("ann"), "test", NullApprover()))
-    call = planned(call, plan(draft(made), tool=tool.name))
+    call = planned(call, plan(draft(target), tool=tool.name))
     return structured(replace(call, receipt=RECEIPT), done)
 
 
 def test_a_result_fits_its_schema_whatever_was_printed():
     for tool in [tool for tool in ALL if tool.runs]:
         for parsed in (None, {"driverShortName": "GTiff"}, ["x"]):
-            told = result_of(tool, "text", parsed)
-            jsonschema.validate(told, tool.output_schema, jsonschema.Draft202012Validator)
-            assert told["receipt"]["call_id"] == RECEIPT["call_id"]
+            result = result_of(tool, "text", parsed)
+            jsonschema.validate(result, tool.output_schema, jsonschema.Draft202012Validator)
+            assert result["receipt"]["call_id"] == RECEIPT["call_id"]
 
 
 def test_client_schema_names_every_result_key_or_none():

@@ -8,7 +8,7 @@ a file.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from gdal_mcp.toolboxes.gdal.answers import read
 from gdal_mcp.toolboxes.gdal.answers.words import (
@@ -38,12 +38,20 @@ CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+def _known_code(value: str) -> str:
+    if not any(check["code"] == value for check in CHECKS.values()):
+        raise ValueError("no check has this code")
+    return value
+
+
+_Code = Annotated[str, AfterValidator(_known_code)]
 # `input`, `layer` and `band` are indices from 0; the others are amounts
 _NUMBERS: Final = shape(
     **dict.fromkeys(("input", "layer", "band", "count", "of"), Count),
     **dict.fromkeys(("percent", "metres", "units", "epoch"), Number),
     lost=many(Label, len(get_args(Label))),
     fields=Annotated[list[Count], at_most(100)],
+    skipped=many(_Code, 50),
     minimum=Real,
     maximum=Real,
     sampled=Flag,

@@ -148,13 +148,15 @@ def answer_of(job, ended, outputs, errors):
         describe = part("describe")
         sources = job.get("sources", job["inputs"])[: describe.MAX_HEADS]
         answer["heads"] = [describe.head_of(path) for path in sources]
+    skipped = sorted(part("reporting").SKIPPED) if ended.done else []
+    checks = [*job.get("checks", ()), *([{"code": "checks_skipped", "skipped": skipped}] if skipped else [])]
     answered = ended.done and (ended.return_code is not None or not errors.failures)
     return answer | {
         "code": 0 if answered else 1,
         "done": ended.done,
         "return_code": ended.return_code,
         "errors": errors.rows,
-        "checks": job.get("checks", []),
+        "checks": checks,
         "settings": job.get("settings", {}),
         "failures": errors.failures,
         "memory_exhausted": errors.memory,

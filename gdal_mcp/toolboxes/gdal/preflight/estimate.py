@@ -160,7 +160,7 @@ def _output(call: AlgorithmCall, cost: Cost, size: Size) -> DatasetFacts:
     unchanged = source.data_type if source else ""
     kind = call.text("output-data-type") or (unchanged if cost.type == "input" else cost.type)
     if (types := form.get("types")) and kind not in types:
-        kind = types[0]  # the format's driver does the same
+        kind = types[0]  # the driver of the format also stores the first of its types then
     return DatasetFacts(
         call.driver,
         "raster",

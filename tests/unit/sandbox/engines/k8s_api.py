@@ -57,16 +57,16 @@ def serve(folder: Path, handler: type[ApiHandler]) -> Iterator[ThreadingHTTPServ
     _, both = self_signed(folder, "127.0.0.1")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(both)
-    made = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    made.daemon_threads = True
-    made.socket = tls.wrap_socket(made.socket, server_side=True)
-    made.pods = {}
-    made.trust = ssl.create_default_context(cafile=str(folder / "ca.pem"))
-    serving = threading.Thread(target=made.serve_forever)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    server.pods = {}
+    server.trust = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    serving = threading.Thread(target=server.serve_forever)
     serving.start()
     try:
-        yield made
+        yield server
     finally:
-        made.shutdown()
-        made.server_close()
+        server.shutdown()
+        server.server_close()
         serving.join()

@@ -65,8 +65,8 @@ class _Handler(Handler):
             self._answer(engine.reach_status, {"message": "the registry's own words"})
         else:
             reference = path.removeprefix("/images/").removesuffix("/json")
-            found = engine.images.get(reference)
-            self._answer(200 if found else 404, found or {"message": f"No such image: {reference}"})
+            image = engine.images.get(reference)
+            self._answer(200 if image else 404, image or {"message": f"No such image: {reference}"})
 
     def _misbehave(self, way: str) -> None:
         if way == "hangs up":

@@ -38,8 +38,8 @@ def make_context(home: Path, name: str, engine: dict) -> Path:
     place = hashlib.sha256(name.encode()).hexdigest()
     meta = home / ".docker/contexts/meta" / place
     meta.mkdir(parents=True)
-    held = {"Name": name, "Metadata": {}, "Endpoints": {"docker": engine}}
-    (meta / "meta.json").write_text(json.dumps(held))
+    content = {"Name": name, "Metadata": {}, "Endpoints": {"docker": engine}}
+    (meta / "meta.json").write_text(json.dumps(content))
     return home / ".docker/contexts/tls" / place / "docker"
 
 
@@ -59,8 +59,8 @@ def choose_context(home: Path, name: str) -> None:
 )
 def test_an_engine_at_a_known_socket_is_found(home: Path, place: str) -> None:
     with socket_engine(home / place):
-        found, client = discover()
-        assert found.address == f"unix://{home / place}"
+        endpoint, client = discover()
+        assert endpoint.address == f"unix://{home / place}"
         assert client.version() == VERSION
         client.close()
 
@@ -150,10 +150,10 @@ def test_engine_with_certificates_is_remote(home, monkeypatch):
     with pytest.raises(EngineRefused):
         endpoints(None, os.environ)
     for name in ("DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"):
-        given = {"HOME": str(home), name: "1", "DOCKER_HOST": "tcp://engine.test:2376"}
+        environment = {"HOME": str(home), name: "1", "DOCKER_HOST": "tcp://engine.test:2376"}
         with pytest.raises(EngineRefused):
-            endpoints(None, given)
-        assert endpoints(None, {**given, "DOCKER_HOST": "unix:///here"})[0].address == "unix:///here"
+            endpoints(None, environment)
+        assert endpoints(None, {**environment, "DOCKER_HOST": "unix:///here"})[0].address == "unix:///here"
 
 
 def test_an_address_that_cannot_serve_is_an_error(home: Path) -> None:
@@ -169,7 +169,7 @@ def test_forbidden_socket_differs_from_absent_one(home, monkeypatch):
                 raise PermissionError(13, "Permission denied")
             raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(socket, "socket", Refused)  # root, who may run this, is refused nothing
+    monkeypatch.setattr(socket, "socket", Refused)  # file permissions do not stop root, who may run the tests
     with pytest.raises(EngineRefused):
         connect()
 
@@ -183,12 +183,12 @@ def test_client_keeps_the_requested_timeout(home: Path) -> None:
 
 def test_command_prints_address_and_signals_silent_named_engine(home: Path) -> None:
     address = f"unix://{home}/docker.sock"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
 
     def told() -> tuple[int, str]:
         # an engine is named, because other sockets cannot be hidden from another process; the set-up script relies on
         # it too
-        environment = {**kept, "HOME": str(home), "DOCKER_HOST": address}
+        environment = {**inherited, "HOME": str(home), "DOCKER_HOST": address}
         command = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout

@@ -47,9 +47,9 @@ class Ladder:
         return first_that_starts(steps, Results(self.file), fresh=fresh, attempt=self._try)
 
     def _open(self, name: str) -> Fake:
-        found = self.found[name]
-        if isinstance(found, Exception):
-            raise found
+        outcome = self.found[name]
+        if isinstance(outcome, Exception):
+            raise outcome
         self.engines[name] = Fake(name)
         return self.engines[name]
 
@@ -69,12 +69,12 @@ def test_first_working_engine_is_used_and_others_named(file: Path) -> None:
     )
     opened = ladder.climb()
     assert (opened.engine, opened.address) == (ladder.engines["runc"], "at runc")
-    assert [(one.candidate, one.absent) for one in opened.passed_over] == [
+    assert [(rejected.candidate, rejected.absent) for rejected in opened.passed_over] == [
         ("docker", True),
         ("podman", False),
         ("crun", False),
     ]
-    assert [one.reason for one in opened.passed_over[1:]] == ["no", "hybrid"]
+    assert [rejected.reason for rejected in opened.passed_over[1:]] == ["no", "hybrid"]
     assert ladder.tried == ["podman", "crun", "runc"]
     assert [ladder.engines[name].closed for name in ladder.tried] == [1, 1, 0]
 
@@ -101,7 +101,7 @@ def test_known_trial_result_is_reused_until_forgotten(file: Path) -> None:
     ladder.climb()
     again = ladder.climb()
     assert ladder.tried == ["crun", "runc"]
-    assert [str(one) for one in again.passed_over] == ["crun: hybrid"]
+    assert [str(rejected) for rejected in again.passed_over] == ["crun: hybrid"]
     ladder.climb(fresh=True)
     assert ladder.tried == ["crun", "runc"] * 2
     forget_results(file)
@@ -207,9 +207,9 @@ def test_setup_installs_nothing_that_would_not_help(monkeypatch, address, blocke
 def test_an_engine_that_is_lost_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "maps").mkdir()
-    found = Results()
-    found.add("an engine", "")
-    found.save()
+    results = Results()
+    results.add("an engine", "")
+    results.save()
     with running(load_settings(workspaces=(tmp_path / "maps",), state_dir=tmp_path / "state")) as app:
         assert Results().find("an engine") == ""
         app.hosting.invalidate(SimpleNamespace(toolbox=app.toolboxes.items[0]))

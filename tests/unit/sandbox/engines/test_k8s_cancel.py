@@ -45,9 +45,9 @@ class Api(ApiHandler):
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
-    with serve(tmp_path, Api) as made:
-        made.made = threading.Event()
-        yield made
+    with serve(tmp_path, Api) as api_server:
+        api_server.made = threading.Event()
+        yield api_server
 
 
 def test_unstarted_pod_is_removed_when_caller_cancels(server, cancel: Cancellation):

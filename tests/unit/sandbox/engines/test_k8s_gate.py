@@ -61,14 +61,14 @@ def through_the_gate(*command, stdin=b"\n"):
 def test_it_closes_the_process_and_becomes_the_command():
     ran = through_the_gate(sys.executable, "-I", "-c", PROBE, *CLOSED, *OPEN)
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found["sockets"] == ["EPERM"] * 4
-    assert (found["local"], found["namespace"], found["child"]) == ("did", "EPERM", 0)
-    assert (found["environment"], found["files_open"]) == (["LC_ALL", "PATH"], [LIMITS.open_files] * 2)
+    report = json.loads(ran.stdout)
+    assert report["sockets"] == ["EPERM"] * 4
+    assert (report["local"], report["namespace"], report["child"]) == ("did", "EPERM", 0)
+    assert (report["environment"], report["files_open"]) == (["LC_ALL", "PATH"], [LIMITS.open_files] * 2)
     if not has_landlock():
         pytest.skip("the fence over files is NOT TRIED HERE: this kernel has no Landlock")
-    assert found["files"] == {**dict.fromkeys(CLOSED, "EACCES"), **dict.fromkeys(OPEN, "did")}
-    assert (found["program"], found["write"]) == ("EACCES", "EACCES")
+    assert report["files"] == {**dict.fromkeys(CLOSED, "EACCES"), **dict.fromkeys(OPEN, "did")}
+    assert (report["program"], report["write"]) == ("EACCES", "EACCES")
 
 
 def test_nothing_runs_without_start_and_rest_reaches_command():

@@ -34,10 +34,10 @@ _VOLUMES = {
 
 def restricted(spec: dict[str, Any]) -> str:
     """The violation of the Pod Security Standard "restricted" (1.30) by a Pod; "" for none."""
-    whole = spec.get("securityContext") or {}
+    pod_context = spec.get("securityContext") or {}
     for container in (*spec["containers"], *spec.get("initContainers", ())):
         own = container.get("securityContext") or {}
-        merged = {**whole, **own}
+        merged = {**pod_context, **own}
         capabilities = own.get("capabilities") or {}
         rules = {
             "allowPrivilegeEscalation != false": own.get("allowPrivilegeEscalation") is False,
@@ -61,7 +61,7 @@ def restricted(spec: dict[str, Any]) -> str:
 
 
 class Api(ApiHandler):
-    """Enforces the namespace's rules. Pods never begin; removed ones disappear."""
+    """Enforces the namespace's rules. Pods never start; removed ones disappear."""
 
     def admitted(self) -> bool:
         if self.headers["Authorization"] == f"Bearer {self.server.token}":
@@ -73,12 +73,12 @@ class Api(ApiHandler):
         self.answer({"message": f'pods "call" is forbidden: {why}'}, 403)
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        made = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        pod = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self.admitted():
             return
         self.server.asked += 1
-        resources = made["spec"]["containers"][0]["resources"]
-        if broken := restricted(made["spec"]) or self.server.further:
+        resources = pod["spec"]["containers"][0]["resources"]
+        if broken := restricted(pod["spec"]) or self.server.further:
             self.forbid(f'violates PodSecurity "restricted:latest": {broken}')
         elif not {"cpu", "memory"} <= set(resources["limits"]) & set(resources["requests"]):
             self.forbid(
@@ -87,16 +87,16 @@ class Api(ApiHandler):
         elif self.server.asked <= self.server.full:
             self.forbid("exceeded quota: calls, requested: pods=1, used: pods=8, limited: pods=8")
         else:
-            made["metadata"]["resourceVersion"] = "1"
-            self.server.pods[made["metadata"]["name"]] = made
-            self.answer(made)
+            pod["metadata"]["resourceVersion"] = "1"
+            self.server.pods[pod["metadata"]["name"]] = pod
+            self.answer(pod)
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
-    with serve(tmp_path, Api) as made:
-        made.asked, made.full, made.further, made.token = 0, 0, "", "first"
-        yield made
+    with serve(tmp_path, Api) as api_server:
+        api_server.asked, api_server.full, api_server.further, api_server.token = 0, 0, "", "first"
+        yield api_server
 
 
 @pytest.fixture
@@ -111,8 +111,8 @@ def mounted(tmp_path: Path) -> Path:
 def engine(server, mounted: Path) -> Iterator[KubernetesEngine]:
     address = f"https://127.0.0.1:{server.server_address[1]}"
     cluster = Cluster(address, "calls", server.trust, lambda: mounted.read_text().strip())
-    with closing(KubernetesEngine(cluster)) as made:
-        yield made
+    with closing(KubernetesEngine(cluster)) as kubernetes:
+        yield kubernetes
 
 
 def created(engine: KubernetesEngine, template: SandboxTemplate = TEMPLATE):

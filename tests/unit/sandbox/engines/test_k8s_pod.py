@@ -59,13 +59,15 @@ def test_pod_holds_exactly_what_the_policy_says():
         "capabilities": {"drop": ["ALL"]},
     }  # fmt: skip
     assert spec["securityContext"]["runAsUser"] == 1000
-    assert not any(spec[one] for one in "automountServiceAccountToken hostNetwork hostPID hostIPC".split())
+    assert not any(
+        spec[field] for field in "automountServiceAccountToken hostNetwork hostPID hostIPC".split()
+    )
     assert (spec["restartPolicy"], container["imagePullPolicy"]) == ("Never", "IfNotPresent")
     assert "env" not in container
     assert container["resources"]["limits"] == {**container["resources"]["requests"], "cpu": "1500m"}
-    told = json.loads(container["command"][4].replace("$$", "$"))
-    assert (told["writable"], told["readable"]) == (["/tmp", "/staging"], ["/workspace", "/other"])
-    assert told["environment"] == {"PATH": "/usr/bin"}
+    settings = json.loads(container["command"][4].replace("$$", "$"))
+    assert (settings["writable"], settings["readable"]) == (["/tmp", "/staging"], ["/workspace", "/other"])
+    assert settings["environment"] == {"PATH": "/usr/bin"}
     # a node would expand $(NAME) as a variable
     assert container["command"][-1].replace("$$", "$") == TEMPLATE.command[-1]
     assert asked(image=TEMPLATE.image)["spec"]["containers"][0]["imagePullPolicy"] == "Never"
@@ -80,9 +82,9 @@ def test_waiting_pod_also_gets_time_for_its_call():
 
 def test_mounts_are_claim_parts_and_never_node_paths():
     spec = asked()["spec"]
-    mounts = {one["mountPath"]: one for one in spec["containers"][0]["volumeMounts"]}
-    kinds = {one["name"]: one for one in spec["volumes"]}
-    assert all({*one} <= {"name", "emptyDir", "persistentVolumeClaim"} for one in kinds.values())
+    mounts = {mount["mountPath"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+    kinds = {volume["name"]: volume for volume in spec["volumes"]}
+    assert all({*volume} <= {"name", "emptyDir", "persistentVolumeClaim"} for volume in kinds.values())
     place = {"mountPath": "/workspace", "subPath": "ws/ann"}
     assert mounts["/workspace"] == {"name": "claim-0", "readOnly": True, **place}
     assert mounts["/staging"]["readOnly"] is False
@@ -91,7 +93,7 @@ def test_mounts_are_claim_parts_and_never_node_paths():
     for covered in ("/sys", "/dev/shm", "/dev/mqueue", "/workspace/.gdal-mcp"):
         assert mounts[covered] == {"name": "nothing", "mountPath": covered, "readOnly": True}
     shown = asked(replace(TEMPLATE, cgroup_visible=True))["spec"]["containers"][0]["volumeMounts"]
-    assert "/sys" not in [one["mountPath"] for one in shown]
+    assert "/sys" not in [mount["mountPath"] for mount in shown]
     with pytest.raises(IsolationRefused):
         asked(replace(TEMPLATE, mounts=(Mount(HostPath("/etc", "/etc"), PurePosixPath("/data")),)))
 
@@ -125,8 +127,8 @@ def test_node_pulls_image_with_named_and_account_secrets():
         (ours, [{"name": "registry"}, {"name": "of-the-account"}], True),
         (ours, [{"name": "of-the-account"}], False),
     ):
-        found = [*differences(spec, {**spec, "imagePullSecrets": theirs})]
-        assert (found == []) is same
+        changes = [*differences(spec, {**spec, "imagePullSecrets": theirs})]
+        assert (changes == []) is same
 
 
 # of a Pod and of its container
@@ -135,16 +137,16 @@ WEAKER = {
     "a container before it": lambda spec, _: spec.update(initContainers=[{"name": "x"}]),
     "a token": lambda spec, _: spec.update(automountServiceAccountToken=True),
     "the node's network": lambda spec, _: spec.update(hostNetwork=True),
-    "another image": lambda _, one: one.update(image="x"),
-    "another command": lambda _, one: one["command"].insert(0, "strace"),
-    "an environment": lambda _, one: one.update(env=[{"name": "LD_PRELOAD", "value": "x"}]),
-    "a mount": lambda _, one: one["volumeMounts"].append({"name": "claim-0", "mountPath": "/x"}),
+    "another image": lambda _, container: container.update(image="x"),
+    "another command": lambda _, container: container["command"].insert(0, "strace"),
+    "an environment": lambda _, container: container.update(env=[{"name": "LD_PRELOAD", "value": "x"}]),
+    "a mount": lambda _, container: container["volumeMounts"].append({"name": "claim-0", "mountPath": "/x"}),
     "a volume": lambda spec, _: spec["volumes"].append({"name": "x", "hostPath": {"path": "/"}}),
-    "a mount that may be written": lambda _, one: one["volumeMounts"][1].pop("readOnly"),
-    "another part of the claim": lambda _, one: one["volumeMounts"][1].update(subPath="ws/bob"),
-    "more memory": lambda _, one: one["resources"]["limits"].update(memory="2Gi"),
-    "privileges": lambda _, one: one["securityContext"].update(privileged=True),
-    "a hook": lambda _, one: one.update(lifecycle={"postStart": {}}, tty=True),
+    "a mount that may be written": lambda _, container: container["volumeMounts"][1].pop("readOnly"),
+    "another part of the claim": lambda _, container: container["volumeMounts"][1].update(subPath="ws/bob"),
+    "more memory": lambda _, container: container["resources"]["limits"].update(memory="2Gi"),
+    "privileges": lambda _, container: container["securityContext"].update(privileged=True),
+    "a hook": lambda _, container: container.update(lifecycle={"postStart": {}}, tty=True),
     "root's group": lambda spec, _: spec["securityContext"].update(supplementalGroups=[0]),
     "a lesser filter": lambda spec, _: spec["securityContext"].update(seccompProfile={"type": "Unconfined"}),
     "another architecture": lambda spec, _: spec["nodeSelector"].update({"kubernetes.io/arch": "arm64"}),
@@ -243,7 +245,7 @@ def test_image_is_what_the_pod_was_made_from():
 
 
 def test_api_refusal_maps_to_its_error():
-    for status, said, error in (
+    for status, message, error in (
         (403, 'pods "x" is forbidden: exceeded quota: calls, requested: pods=1', CapacityExhausted),
         (403, 'User "x" cannot create resource "pods" in API group ""', EngineUnavailable),
         (403, 'pods "x" is forbidden: violates PodSecurity "restricted:latest"', IsolationRefused),
@@ -254,7 +256,7 @@ def test_api_refusal_maps_to_its_error():
         (404, 'namespaces "x" not found', EngineUnavailable),
         (500, "etcdserver: request timed out", EngineUnavailable),
     ):
-        assert type(refused(status, said)) is error, said
+        assert type(refused(status, message)) is error, message
 
 
 def test_deadline_follows_the_api_clock():
@@ -265,8 +267,8 @@ def test_deadline_follows_the_api_clock():
         for name, value in marks.items()
     }
     there = told(creationTimestamp="2026-11-23T08:00:00Z", annotations=ahead)
-    found = leftover(there, dt.datetime(2026, 11, 23, 8, 0, 10, tzinfo=dt.UTC).timestamp())
-    assert overdue(found.labels, Moment.now()) == pytest.approx(-50, abs=2)
+    container = leftover(there, dt.datetime(2026, 11, 23, 8, 0, 10, tzinfo=dt.UTC).timestamp())
+    assert overdue(container.labels, Moment.now()) == pytest.approx(-50, abs=2)
 
 
 @pytest.mark.claim("engine.kubernetes-leases")
@@ -279,11 +281,11 @@ def test_only_long_ended_pods_are_leftovers():
         (with_state(running={}), 200, False),  # its server may only be suspended
     ):
         changes = [] if seconds is None else [seconds, seconds + 300]
-        times = [(now - dt.timedelta(seconds=one)).isoformat() for one in (900, *changes)]
+        times = [(now - dt.timedelta(seconds=age)).isoformat() for age in (900, *changes)]
         there["metadata"] |= {
             "annotations": dict(labels("gone", "call", 6000)),
             "creationTimestamp": times[0],
-            "managedFields": [{"time": one} for one in times[1:]],
+            "managedFields": [{"time": moment} for moment in times[1:]],
         }
         assert (overdue(leftover(there, now.timestamp()).labels, Moment.now()) > 300) is left
 
@@ -298,19 +300,19 @@ def test_lock_covers_only_servers_of_its_machine():
 @pytest.mark.parametrize("asked", [NAME, "registry/gdal:3"])
 def test_image_is_tried_once_and_known_by_id(asked):
     tried = []
-    images = PodImages(lambda: None, lambda one: tried.append(one) or NAME)
-    found = images.find(asked)
-    assert images.find(found.id) == replace(found, reference=found.id)
-    assert (images.name_of(found.id), tried) == (NAME, [asked])
+    images = PodImages(lambda: None, lambda reference: tried.append(reference) or NAME)
+    image = images.find(asked)
+    assert images.find(image.id) == replace(image, reference=image.id)
+    assert (images.name_of(image.id), tried) == (NAME, [asked])
 
 
 def test_mirror_image_is_pulled_and_known_by_digest():
     """A node may report the first name by which it knows the same image."""
     mirrored = NAME.replace("registry/", "mirror.test:5000/osgeo/")
-    images = PodImages(lambda: None, lambda _one: NAME)
-    found = images.find(mirrored)
-    assert (found.id, found.digest) == (NAME.partition("@")[2],) * 2
-    (container,) = asked(image=images.name_of(found.id))["spec"]["containers"]
+    images = PodImages(lambda: None, lambda _reference: NAME)
+    image = images.find(mirrored)
+    assert (image.id, image.digest) == (NAME.partition("@")[2],) * 2
+    (container,) = asked(image=images.name_of(image.id))["spec"]["containers"]
     assert (container["image"], container["imagePullPolicy"]) == (mirrored, "IfNotPresent")
 
 
@@ -321,7 +323,7 @@ def kubeconfig(tmp_path, monkeypatch):
     def write(cluster=None, user=None):
         cluster = {"server": "https://api:6443/", **(cluster or {})}
         both = {"cluster": "c", "user": "u"}
-        held = {
+        configuration = {
             "clusters": [{"name": "c", "cluster": cluster}],
             "users": [{"name": "u", "user": user or {"token": "secret"}}],
             "contexts": [
@@ -330,7 +332,7 @@ def kubeconfig(tmp_path, monkeypatch):
             ],
             "current-context": "one",
         }
-        (tmp_path / "config").write_text(yaml.safe_dump(held))
+        (tmp_path / "config").write_text(yaml.safe_dump(configuration))
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
     return write
@@ -339,7 +341,7 @@ def kubeconfig(tmp_path, monkeypatch):
 def test_context_and_namespace_are_named_or_default(kubeconfig):
     kubeconfig()
     spaces = {"": "gdal-calls", "two": "maps", "two/calls": "calls", "/calls": "calls"}
-    assert {one: Cluster.from_address(f"k8s://{one}").namespace for one in spaces} == spaces
+    assert {context: Cluster.from_address(f"k8s://{context}").namespace for context in spaces} == spaces
     assert Cluster.from_address("k8s://").server == "https://api:6443"
     with pytest.raises(EngineUnavailable):
         Cluster.from_address("k8s://three")

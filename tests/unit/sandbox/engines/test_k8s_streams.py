@@ -80,9 +80,9 @@ def request(connection):
     return data.decode()
 
 
-def upgraded(asked):
+def upgraded(request_text):
     """The answer that accepts a request for a WebSocket."""
-    (key,) = re.findall(r"(?i)^sec-websocket-key: (\S+)", asked, re.MULTILINE)
+    (key,) = re.findall(r"(?i)^sec-websocket-key: (\S+)", request_text, re.MULTILINE)
     token = base64.b64encode(hashlib.sha1(f"{key}{MAGIC}".encode(), usedforsecurity=False).digest()).decode()
     lines = [
         "HTTP/1.1 101 Switching Protocols",
@@ -95,9 +95,9 @@ def upgraded(asked):
 
 
 def accept(connection):
-    asked = request(connection)
-    assert "Bearer the-token" in asked
-    connection.sendall(upgraded(asked))
+    request_text = request(connection)
+    assert "Bearer the-token" in request_text
+    connection.sendall(upgraded(request_text))
 
 
 def exactly(connection, count):
@@ -119,7 +119,7 @@ def message(connection):
         length = int.from_bytes(exactly(connection, 2 if length == 126 else 8), "big")
     mask = exactly(connection, 4)
     body = exactly(connection, length)
-    return head & 15, bytes(one ^ mask[at % 4] for at, one in enumerate(body)) if any(mask) else body
+    return head & 15, bytes(byte ^ mask[at % 4] for at, byte in enumerate(body)) if any(mask) else body
 
 
 def frame(body, kind=2, last=True):
@@ -133,16 +133,16 @@ def frame(body, kind=2, last=True):
 
 def heard(wire, enough):
     """Data from both streams until `enough` bytes have arrived, or the end."""
-    found, end = {STDOUT: b"", STDERR: b""}, time.monotonic() + SECONDS
-    while sum(map(len, found.values())) < enough and time.monotonic() < end:
+    received, end = {STDOUT: b"", STDERR: b""}, time.monotonic() + SECONDS
+    while sum(map(len, received.values())) < enough and time.monotonic() < end:
         if not readable([wire], SECONDS):
             break
         pieces = wire.receive()
         if pieces is None:
             break
         for stream, data in pieces:
-            found[stream] += data
-    return found
+            received[stream] += data
+    return received
 
 
 def opened(server):
@@ -178,9 +178,9 @@ def test_streams_are_separate_and_complete_in_any_pieces(certificate):
 
     server = Server(certificate, play)
     wire = opened(server)
-    found = heard(wire, len(big) + 302)
-    assert hashlib.sha256(found[STDOUT]).digest() == hashlib.sha256(b"a" + big + b"z").digest()
-    assert found[STDERR] == b"e" * 300
+    received = heard(wire, len(big) + 302)
+    assert hashlib.sha256(received[STDOUT]).digest() == hashlib.sha256(b"a" + big + b"z").digest()
+    assert received[STDERR] == b"e" * 300
     server.done()
     assert heard(wire, 1) == {STDOUT: b"", STDERR: b""}  # and ends
     wire.close()
@@ -269,7 +269,7 @@ def test_unused_watch_ends_and_restarts_on_demand():
     watch = PodWatch(Api(nobody), "app=call", lambda _: None, needed.is_set)
 
     def runs():
-        return any(one.name == "pods" for one in threading.enumerate())
+        return any(thread.name == "pods" for thread in threading.enumerate())
 
     for _ in range(2):
         needed.set()
@@ -284,7 +284,7 @@ def test_unused_watch_ends_and_restarts_on_demand():
 
 def test_watch_reports_changes_promptly_and_closes_while_idle(certificate):
     """An event in two chunks, after which the API is silent."""
-    hold, told = threading.Event(), []
+    hold, events = threading.Event(), []
     pod = {"metadata": {"name": "call-1"}, "spec": {"nodeName": "node"}, "status": {}}
     event = json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n"
 
@@ -300,9 +300,9 @@ def test_watch_reports_changes_promptly_and_closes_while_idle(certificate):
         hold.wait(3 * SECONDS)
 
     server = Server(certificate, play)
-    watch = PodWatch(Api(server.cluster), "app=call", told.append, lambda: True)
-    watch.wait_for("call-1", lambda one: one is not None, SECONDS)
-    assert (watch.known("call-1"), told) == (pod, [pod])
+    watch = PodWatch(Api(server.cluster), "app=call", events.append, lambda: True)
+    watch.wait_for("call-1", lambda known: known is not None, SECONDS)
+    assert (watch.known("call-1"), events) == (pod, [pod])
     closing = threading.Thread(target=watch.close, daemon=True)
     closing.start()
     closing.join(SECONDS)
@@ -312,17 +312,17 @@ def test_watch_reports_changes_promptly_and_closes_while_idle(certificate):
 
 
 def test_gateway_path_is_used_for_streams_too(certificate):
-    asked = []
+    requests = []
 
     def play(connection):
-        asked.append(request(connection))
-        connection.sendall(upgraded(asked[0]))
+        requests.append(request(connection))
+        connection.sendall(upgraded(requests[0]))
 
     server = Server(certificate, play)
     cluster = replace(server.cluster, server=f"{server.cluster.server}/k8s/clusters/c-1")
     attach(cluster, "call-0", "worker").close()
     server.done()
-    assert asked[0].split()[1].startswith("/k8s/clusters/c-1/api/v1/namespaces/calls/pods/call-0/attach?")
+    assert requests[0].split()[1].startswith("/k8s/clusters/c-1/api/v1/namespaces/calls/pods/call-0/attach?")
 
 
 def listing(*pods):
@@ -340,9 +340,9 @@ def test_list_without_date_ends_no_running_pod(certificate):
     metadata = {"name": "call-0", "annotations": marks, "creationTimestamp": "2020-01-01T00:00:00+00:00"}
     server = Server(certificate, listing({"metadata": metadata, "spec": {"nodeName": "node"}, "status": {}}))
     engine = KubernetesEngine(server.cluster)
-    (found,) = engine.leftovers()
+    (container,) = engine.leftovers()
     with pytest.raises(ValueError):
-        overdue(found.labels, Moment.now())
+        overdue(container.labels, Moment.now())
     engine.close()
     server.done()
 
@@ -362,8 +362,8 @@ def test_authority_without_key_identifiers_needs_operator_consent(tmp_path, monk
     """Many clusters have such an authority. Python checks authorities strictly since 3.13."""
     real = ssl.create_default_context
 
-    def strict(**given):
-        context = real(**given)
+    def strict(**options):
+        context = real(**options)
         context.verify_flags |= ssl.VERIFY_X509_STRICT
         return context
 
@@ -375,13 +375,13 @@ def test_authority_without_key_identifiers_needs_operator_consent(tmp_path, monk
         server = Server(signed, accept)
         entry = {"server": server.cluster.server, "certificate-authority": str(authority)}
         both = {"cluster": "c", "user": "u"}
-        held = {
+        configuration = {
             "clusters": [{"name": "c", "cluster": entry}],
             "users": [{"name": "u", "user": {"token": "the-token"}}],
             "contexts": [{"name": "one", "context": both}],
             "current-context": "one",
         }
-        file.write_text(json.dumps(held))
+        file.write_text(json.dumps(configuration))
         monkeypatch.setenv("KUBECONFIG", str(file))
         try:
             attach(Cluster.from_address("k8s://", options), "call-0", "worker").close()

@@ -50,10 +50,10 @@ def test_security_modules_are_told_what_confines_it() -> None:
     assert told(labels=SecurityLabels(apparmor="ours"))["process"]["apparmorProfile"] == "ours"
     for pair in ((3, 3), (3, 2), (0, 1022), (1023, 1022)):
         labels = selinux_labels(*pair)
-        made = told(labels=labels)
-        assert made["process"]["selinuxLabel"] == labels.selinux
-        assert made["linux"]["mountLabel"] == labels.selinux_files
-        first, second = (int(one[1:]) for one in labels.selinux.rpartition(":")[2].split(","))
+        configuration = told(labels=labels)
+        assert configuration["process"]["selinuxLabel"] == labels.selinux
+        assert configuration["linux"]["mountLabel"] == labels.selinux_files
+        first, second = (int(category[1:]) for category in labels.selinux.rpartition(":")[2].split(","))
         assert 0 <= first < second <= 1023
 
 
@@ -88,7 +88,7 @@ def test_what_is_missing_without_root_is_named() -> None:
 
 def test_delegated_controllers_come_from_own_version_2_group(tmp_path: Path) -> None:
     (tmp_path / "user.slice").mkdir()
-    for groups, controllers, found in (
+    for groups, controllers, expected in (
         ("0::/user.slice\n", "cpu memory pids\n", {"cpu", "memory", "pids"}),
         ("0::/user.slice\n", "memory pids\n", {"memory", "pids"}),
         ("0::/elsewhere\n", "cpu memory pids\n", set()),
@@ -100,12 +100,12 @@ def test_delegated_controllers_come_from_own_version_2_group(tmp_path: Path) -> 
         if controllers is not None:
             (tmp_path / "user.slice/cgroup.controllers").write_text(controllers)
         own = delegated_group(tmp_path, tmp_path / "groups")
-        assert delegated_controllers(own) == found, (groups, controllers)
+        assert delegated_controllers(own) == expected, (groups, controllers)
 
 
 @pytest.mark.claim("engine.oci-rootless")
 def test_rootless_config_only_changes_devices_and_user_namespace() -> None:
-    ours, theirs = (config(PLAIN, "/gdal-mcp/x", "x86_64", rootless=one) for one in (False, True))
+    ours, theirs = (config(PLAIN, "/gdal-mcp/x", "x86_64", rootless=rootless) for rootless in (False, True))
     linux = theirs["linux"]
     assert linux["namespaces"].pop() == {"type": "user"}
     for kind, number in zip(("uidMappings", "gidMappings"), PLAIN.user, strict=True):

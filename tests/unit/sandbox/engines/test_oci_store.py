@@ -42,11 +42,11 @@ def again(store: ImageStore) -> ImageStore:
 
 
 def test_image_is_found_by_name_and_content(store: ImageStore) -> None:
-    made = store.add(image())
-    for reference in (NAME, made.id):
-        found = again(store).find(reference)
-        assert found is not None
-        assert (found.id, found.labels) == (made.id, {"version": "3.13.3"})
+    added = store.add(image())
+    for reference in (NAME, added.id):
+        stored = again(store).find(reference)
+        assert stored is not None
+        assert (stored.id, stored.labels) == (added.id, {"version": "3.13.3"})
     assert store.names("gdal") == (NAME,)
     assert store.names("other") == ()
     assert store.find("gdal:2") is None
@@ -84,29 +84,29 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_a_changed_image_is_unused_until_fetched_again(store, subtests):
     for name, change in CHANGES.items():
         with subtests.test(change=name):
-            made = store.add(image())
-            change(store.rootfs(made.id))
+            added = store.add(image())
+            change(store.rootfs(added.id))
             with pytest.raises(ImageMissing):
                 again(store).find(NAME)
             with pytest.raises(ImageMissing):
-                again(store).rootfs(made.id)
-    made = store.add(image())
+                again(store).rootfs(added.id)
+    added = store.add(image())
     assert again(store).find(NAME) is not None
-    kept_in_time(store.rootfs(made.id))
+    kept_in_time(store.rootfs(added.id))
     assert again(store).find(NAME) is not None
     with pytest.raises(ImageMissing):
-        again(store).check(made.id)
+        again(store).check(added.id)
 
 
 def test_damaged_image_does_not_hide_another(store: ImageStore) -> None:
-    made = store.add(image())
+    added = store.add(image())
     for number, text in enumerate(("", "{}", "[]", "null", '{"names": 5}', '{"names": []}')):
         place = store.folder / f"sha256-{number}"
         place.mkdir()
         (place / "image.json").write_text(text)
-    found = again(store).find(NAME)
-    assert found is not None
-    assert found.id == made.id
+    stored = again(store).find(NAME)
+    assert stored is not None
+    assert stored.id == added.id
 
 
 def test_damaged_labels_are_none_or_texts(tmp_path: Path) -> None:

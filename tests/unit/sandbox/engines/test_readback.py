@@ -7,27 +7,27 @@ from tests.unit.sandbox.hardening_kit import DOCKER_20, DOCKER_28, body, host, t
 
 
 def test_order_image_labels_and_default_runtime_are_ignored():
-    asked = body(runtime="")
-    made = truthful(asked)
+    requested = body(runtime="")
+    reported = truthful(requested)
     for name in ("MaskedPaths", "ReadonlyPaths", "SecurityOpt", "Ulimits", "Mounts"):
-        made["HostConfig"][name].reverse()
-    made["Config"]["Labels"]["org.opencontainers.image.title"] = "GDAL"
-    made["Config"]["Healthcheck"]["Interval"] = 7_000_000_000
-    made["HostConfig"]["Runtime"] = "runc"
-    made["Mounts"].reverse()
-    assert differences(asked, made) == ()
+        reported["HostConfig"][name].reverse()
+    reported["Config"]["Labels"]["org.opencontainers.image.title"] = "GDAL"
+    reported["Config"]["Healthcheck"]["Interval"] = 7_000_000_000
+    reported["HostConfig"]["Runtime"] = "runc"
+    reported["Mounts"].reverse()
+    assert differences(requested, reported) == ()
 
 
 def test_podman_list_of_dropped_capabilities_equals_all():
-    asked = body()
-    made = truthful(asked)
+    requested = body()
+    reported = truthful(requested)
     default = (
         "CHOWN DAC_OVERRIDE FOWNER FSETID KILL NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT"
     )
-    made["HostConfig"]["CapDrop"] = ["CAP_" + name for name in default.split()]
-    assert differences(asked, made) == ()
-    made["HostConfig"]["CapDrop"].remove("CAP_SETUID")
-    assert [one.name for one in differences(asked, made)] == ["HostConfig.CapDrop"]
+    reported["HostConfig"]["CapDrop"] = ["CAP_" + name for name in default.split()]
+    assert differences(requested, reported) == ()
+    reported["HostConfig"]["CapDrop"].remove("CAP_SETUID")
+    assert [difference.name for difference in differences(requested, reported)] == ["HostConfig.CapDrop"]
 
 
 def _lies(value):
@@ -53,7 +53,7 @@ def _lies(value):
     else:
         yield {**value, "x": "x"}
         for key, inner in value.items():
-            yield from [{one: value[one] for one in value if one != key}] if inner else []
+            yield from [{name: value[name] for name in value if name != key}] if inner else []
             yield from ({**value, key: lie} for lie in _lies(inner))
 
 
@@ -63,23 +63,26 @@ FREE = {("Config", "Labels"): "an image adds its own", ("Config", "Healthcheck")
 
 def _broken_words():
     for facts in (DOCKER_20, DOCKER_28):
-        asked = body(facts)
+        requested = body(facts)
         for section in ("Config", "HostConfig"):
-            fields = asked if section == "Config" else asked["HostConfig"]
+            fields = requested if section == "Config" else requested["HostConfig"]
             for name in set(fields) - {"HostConfig"}:
-                made = truthful(asked)[section][name]
-                for lie in _lies(made):
+                original = truthful(requested)[section][name]
+                for lie in _lies(original):
                     if (section, name) not in FREE or "x" not in (lie or {}):
-                        yield asked, section, name, lie
+                        yield requested, section, name, lie
 
 
 @pytest.mark.claim("sandbox.read-back")
 def test_any_single_change_of_any_field_is_noticed():
     count = 0
-    for asked, section, name, lie in _broken_words():
-        made = truthful(asked)
-        made[section][name] = lie
-        assert f"{section}.{name}" in [one.name for one in differences(asked, made)], (name, lie)
+    for requested, section, name, lie in _broken_words():
+        reported = truthful(requested)
+        reported[section][name] = lie
+        assert f"{section}.{name}" in [difference.name for difference in differences(requested, reported)], (
+            name,
+            lie,
+        )
         count += 1
     assert count > 500
 
@@ -87,12 +90,12 @@ def test_any_single_change_of_any_field_is_noticed():
 @pytest.mark.claim("sandbox.read-back")
 @pytest.mark.parametrize("name", ["Image", "Path", "Args", "Mounts"])
 def test_any_change_in_derived_fields_is_noticed(name):
-    asked = body()
-    for lie in _lies(truthful(asked)[name]):
-        made = {**truthful(asked), name: lie}
-        if name == "Mounts" and _only_undecisive(lie, truthful(asked)[name]):
+    requested = body()
+    for lie in _lies(truthful(requested)[name]):
+        reported = {**truthful(requested), name: lie}
+        if name == "Mounts" and _only_undecisive(lie, truthful(requested)[name]):
             continue
-        assert differences(asked, made), lie
+        assert differences(requested, reported), lie
 
 
 def _only_undecisive(lie, truth):
@@ -109,10 +112,10 @@ def test_empty_key_is_noticed_where_it_matters():
         ("HostConfig", "Sysctls", {"net.ipv4.ip_forward": ""}),
         ("HostConfig", "Tmpfs", {**host()["Tmpfs"], "/etc": ""}),
     ):
-        asked = body()
-        made = truthful(asked)
-        made[section][name] = got
-        assert [one.name for one in differences(asked, made)] == [f"{section}.{name}"]
+        requested = body()
+        reported = truthful(requested)
+        reported[section][name] = got
+        assert [difference.name for difference in differences(requested, reported)] == [f"{section}.{name}"]
 
 
 @pytest.mark.claim("network.no-interface")
@@ -122,41 +125,50 @@ def test_network_and_missing_apparmor_are_noticed():
         ("NetworkSettings", {"Networks": {}, "Ports": {"80/tcp": None}}),
         ("AppArmorProfile", "unconfined"),
     ):
-        asked = body()
-        assert [one.name for one in differences(asked, {**truthful(asked), name: got})] == [name]
+        requested = body()
+        assert [
+            difference.name for difference in differences(requested, {**truthful(requested), name: got})
+        ] == [name]
 
 
 def test_tmpfs_is_listed_as_mount_only_on_request():
-    asked = body()
-    made = truthful(asked)
+    requested = body()
+    reported = truthful(requested)
     for place, noticed in (("/tmp", []), ("/etc", ["Mounts"])):
-        made["Mounts"].append(
+        reported["Mounts"].append(
             {"Type": "tmpfs", "Source": "", "Destination": place, "RW": True, "Propagation": ""}
         )
-        assert [one.name for one in differences(asked, made)] == noticed
+        assert [difference.name for difference in differences(requested, reported)] == noticed
 
 
 def test_empty_answer_differs_in_every_required_field():
-    fields = {"Config.User", "Image", *(f"HostConfig.{one}" for one in ("CapDrop", "SecurityOpt", "Memory"))}
+    fields = {
+        "Config.User",
+        "Image",
+        *(f"HostConfig.{name}" for name in ("CapDrop", "SecurityOpt", "Memory")),
+    }
     for answer in ({}, {"Config": None, "HostConfig": None}):
-        assert fields <= {one.name for one in differences(body(), answer)}
+        assert fields <= {difference.name for difference in differences(body(), answer)}
 
 
 @pytest.mark.claim("sandbox.read-back")
 def test_new_field_is_read_back_too():
-    asked = body()
-    asked["HostConfig"]["Novelty"] = asked["Novelty"] = "on"
-    made = truthful(asked)
-    made["HostConfig"]["Novelty"] = made["Config"]["Novelty"] = "off"
-    assert [one.name for one in differences(asked, made)] == ["Config.Novelty", "HostConfig.Novelty"]
+    requested = body()
+    requested["HostConfig"]["Novelty"] = requested["Novelty"] = "on"
+    reported = truthful(requested)
+    reported["HostConfig"]["Novelty"] = reported["Config"]["Novelty"] = "off"
+    assert [difference.name for difference in differences(requested, reported)] == [
+        "Config.Novelty",
+        "HostConfig.Novelty",
+    ]
 
 
 def test_unlimited_swap_is_accepted_only_from_incapable_engine():
     """A kernel without swap accounting: Docker warns, and records -1. The actual limit is measured from inside."""
-    asked = body()
-    made = truthful(asked)
-    made["HostConfig"]["MemorySwap"] = -1
-    assert differences(asked, made, limits_swap=False) == ()
-    assert [one.name for one in differences(asked, made)] == ["HostConfig.MemorySwap"]
-    made["HostConfig"]["MemorySwap"] = asked["HostConfig"]["Memory"] * 2
-    assert differences(asked, made, limits_swap=False)
+    requested = body()
+    reported = truthful(requested)
+    reported["HostConfig"]["MemorySwap"] = -1
+    assert differences(requested, reported, limits_swap=False) == ()
+    assert [difference.name for difference in differences(requested, reported)] == ["HostConfig.MemorySwap"]
+    reported["HostConfig"]["MemorySwap"] = requested["HostConfig"]["Memory"] * 2
+    assert differences(requested, reported, limits_swap=False)

@@ -37,9 +37,9 @@ def _nothing_is_left(engine: MemoryEngine, _machine: None) -> Iterator[None]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(time, "monotonic", made)
-    return made
+    fake_clock = Clock()
+    monkeypatch.setattr(time, "monotonic", fake_clock)
+    return fake_clock
 
 
 @pytest.fixture
@@ -87,10 +87,10 @@ def make(engine: MemoryEngine, ended: threading.Event, room: LockFileCapacity) -
 @pytest.fixture
 def room(tmp_path: Path, _nothing_is_left: None) -> Iterator[LockFileCapacity]:
     """Memory for two containers."""
-    made = LockFileCapacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
-    yield made
-    assert promised(made) == 0
-    made.close()
+    capacity = LockFileCapacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
+    yield capacity
+    assert promised(capacity) == 0
+    capacity.close()
 
 
 @pytest.fixture

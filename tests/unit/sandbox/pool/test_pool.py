@@ -60,26 +60,26 @@ def test_no_slot_serves_two_simultaneous_calls(make: Making, engine, cancel):
     boxes = [box for rows in results for box, _ in rows]
     assert len(set(boxes)) == len(boxes) == 24 * 8
     assert all(len(jobs(box)) <= 1 for box in engine.made)
-    found = [how for rows in results for _, how in rows]
+    outcomes = [how for rows in results for _, how in rows]
     figures = pool.figures()
-    assert (figures.hits, figures.misses) == (found.count("warm"), found.count("cold"))
-    assert "warm" in found
+    assert (figures.hits, figures.misses) == (outcomes.count("warm"), outcomes.count("cold"))
+    assert "warm" in outcomes
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
 def test_a_slot_of_another_template_is_not_taken(make: Making, cancel):
     pool = make()
     filled(pool, 1)
-    for misses, other in enumerate((
+    for misses, different in enumerate((
         kind("other"),
         kind(masks=(Path("/data/.gdal-mcp"),)),
         kind(limits=replace(LIMITS, pids=LIMITS.pids + 1)),
         kind(environment={"A": "1"}),
         kind(runtime="runsc"),
     )):  # fmt: skip
-        box, how = served(pool, other, cancel)
+        box, how = served(pool, different, cancel)
         assert (how, pool.figures().misses) == ("cold", misses + 1)
-        assert next(one for one in pool._inventory.idle if one.kind == READS).slot.container.id != box
+        assert next(idle for idle in pool._inventory.idle if idle.kind == READS).slot.container.id != box
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
@@ -266,7 +266,7 @@ def test_call_without_memory_takes_that_of_a_slot(make: Making, engine, room, ca
         with pool.claim(kind("b"), "call-0002", cancel) as second:
             assert "box-1" not in engine.boxes
             assert promised(room) == room.total_bytes
-            assert [run(one, cancel).usage.pool for one in (first, second)] == ["cold", "cold"]
+            assert [run(lease, cancel).usage.pool for lease in (first, second)] == ["cold", "cold"]
     assert pool.figures().lost == 0
 
 
@@ -302,11 +302,11 @@ def test_waiting_call_gets_memory_of_ended_refill(make: Making, engine, room, ca
     engine.before = before
     pool = make(capacity=room)
     assert hangs.wait(30)
-    with pool.claim(kind("a"), "call-0001", cancel), ThreadPoolExecutor(1) as other:
-        found = other.submit(served, pool, kind("b"), cancel)
+    with pool.claim(kind("a"), "call-0001", cancel), ThreadPoolExecutor(1) as threads:
+        future = threads.submit(served, pool, kind("b"), cancel)
         until(lambda: pool.figures().misses == 2)
         go_on.set()
-        assert found.result()[1] == "cold"
+        assert future.result()[1] == "cold"
 
 
 def test_call_waiting_for_memory_can_be_cancelled(make: Making, room, cancel):

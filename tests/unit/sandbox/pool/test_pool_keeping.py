@@ -33,7 +33,7 @@ from tests.waiting import until
 def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):
     pool = make(most=0)
     assert engine.made == []
-    assert not [one for one in threading.enumerate() if one.name == "pool"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "pool"]
     assert [served(pool, READS, cancel)[1] for _ in range(3)] == ["cold"] * 3
     assert (len(engine.made), pool.figures().started, pool.figures().misses) == (3, 0, 3)
 
@@ -66,15 +66,15 @@ def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
     looks = []
     real = WarmPool._reconcile
     monkeypatch.setattr(WarmPool, "_reconcile", lambda pool, now: (looks.append(now), real(pool, now)))
-    held = threading.Event()
+    released = threading.Event()
     pool = make()
     filled(pool, 1)
-    engine.before = lambda what, _about: held.wait() if what == "remove" else None
+    engine.before = lambda what, _about: released.wait() if what == "remove" else None
     engine.boxes["box-1"].complain(b"once")
     until(lambda: len(engine.made) == 2)
     filled(pool, 1)
     before = len(looks)
-    held.set()
+    released.set()
     until(lambda: "box-1" not in engine.boxes)
     assert len(looks) - before <= 3
 
@@ -106,10 +106,10 @@ def test_failed_refill_is_retried_and_recovers(make: Making, engine, clock, erro
     until(lambda: tries and not pool.figures().starting)
     assert len(tries) <= REFILLS
     assert pool._inventory.resume > clock()
-    seen = len(tries)
+    tries_before = len(tries)
     clock.ahead += 2.0
     wake(pool)
-    until(lambda: len(tries) > seen and not pool.figures().starting)
+    until(lambda: len(tries) > tries_before and not pool.figures().starting)
     broken.clear()
     clock.ahead += 61.0
     wake(pool)

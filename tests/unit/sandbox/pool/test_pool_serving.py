@@ -40,7 +40,7 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
         slot = runner.launch(template, "call-0001")
         job = Job("call-0001", template, {"do": what}, result_only=result_only)
         result = runner.serve(slot, job, cancel, exited.append)
-        assert [one.container.id for one in exited] == list(engine.boxes)
+        assert [left.container.id for left in exited] == list(engine.boxes)
         for left in exited:
             left.remove()
         return result
@@ -97,8 +97,8 @@ def test_what_another_thread_closed_meanwhile_has_ended():
     silent, other = socket.socketpair()
     ours.close()
     assert readable([silent, ours], 60.0) == (ours,)
-    for one in (theirs, silent, other):
-        one.close()
+    for end in (theirs, silent, other):
+        end.close()
 
 
 @pytest.mark.parametrize("kind", [Wakeup, Cancellation])

@@ -7,12 +7,14 @@ module defines if such a file is read, and which source an answer is based on if
 import contextlib
 import ctypes
 import itertools
+import mmap
 import os
+import re
 
 from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import in_degrees
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet, skip
 
 SQLITE = b"SQLite format 3\0"
 WRITE_VERSION = 18  # offset of the header byte that is 2 in WAL mode
@@ -121,7 +123,10 @@ HIDE_STORED_COUNTS = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feat
 
 def stale_counts(path):
     """(layer number, stored count, number of rows) of each layer of a small GeoPackage with a wrong stored count."""
-    if not is_database(path) or os.path.getsize(path) > MAX_BYTES:
+    if not is_database(path):
+        return []
+    if os.path.getsize(path) > MAX_BYTES:
+        skip("stored_count_stale")
         return []
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["GPKG"])
@@ -129,6 +134,8 @@ def stale_counts(path):
         counts = [
             (number, layer.GetFeatureCount(), rows_of(dataset, layer)) for number, layer in enumerate(layers)
         ]
+    if any(None in row for row in counts):
+        skip("stored_count_stale")
     return [row for row in counts if None not in row and row[1] != row[2]]
 
 
@@ -148,7 +155,7 @@ def rows_of(dataset, layer):
 
 
 def stale_extent(layer, *, copies):
-    """True if a layer's stored extent differs from that of its features; False if there are too many features.
+    """True if a layer's stored extent differs from that of its features. Skipped if there are too many features.
 
     A call that copies features needs an extent that contains all of them. It may be larger, as after features were
     deleted.
@@ -156,7 +163,10 @@ def stale_extent(layer, *, copies):
     if not layer.GetLayerDefn().GetGeomFieldCount() or not layer.TestCapability(ogr.OLCFastGetExtent):
         return False
     stored = layer.GetExtent(can_return_null=True)
-    if stored is None or not 0 < layer.GetFeatureCount() <= MAX_FEATURES:
+    if stored is None:
+        return False
+    if layer.GetFeatureCount() > MAX_FEATURES:
+        skip(*([] if copies else ["stored_extent_stale"]))
         return False
     shapes = (feature.GetGeometryRef() for feature in layer)
     boxes = [shape.GetEnvelope() for shape in shapes if shape is not None and not shape.IsEmpty()]
@@ -206,6 +216,7 @@ def antimeridian_parts(layer):
     if extent is None or extent[1] - extent[0] <= HALF or not in_degrees(crs):
         return None
     if not layer.TestCapability(ogr.OLCFastFeatureCount) or layer.GetFeatureCount() > MAX_FEATURES:
+        skip("antimeridian_parts")
         return None
     survey = part("survey")
     return survey.antimeridian_bbox(survey.Survey(layer, survey.Clock(), kinds=()).part_spans)
@@ -239,20 +250,23 @@ def checks(job):
 
 def kml_checks(number, path):
     """Reports values that the driver KML does not read. GDAL uses this driver if LIBKML is missing."""
-    if not path.lower().endswith(".kml") or os.path.getsize(path) > MAX_BYTES:
+    if not path.lower().endswith(".kml"):
         return
     with quiet():
         driver = gdal.IdentifyDriverEx(path, gdal.OF_VECTOR)
     if driver is not None and driver.ShortName == "KML":
-        with open(path, "rb") as file:
-            text = file.read()
-        if count := text.count(b"<Data ") + text.count(b"<SimpleData "):
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            count = sum(1 for _ in re.finditer(b"<(?:Simple)?Data ", text))
+        if count:
             yield {"code": "extended_data_unread", "input": number, "count": count}
 
 
 def sheet_checks(number, path, job):
     """Reports the parts of a spreadsheet that GDAL does not read as its author sees them."""
-    if not path.lower().endswith((".xlsx", ".xlsm", ".ods")) or os.path.getsize(path) > MAX_BYTES:
+    if not path.lower().endswith((".xlsx", ".xlsm", ".ods")):
+        return
+    if os.path.getsize(path) > MAX_BYTES:
+        skip("times_cut", "header_as_row", *part("spreadsheets").OF_CELLS)
         return
     words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
     with quiet():
@@ -301,7 +315,10 @@ def copies_features(job):
 
 
 def extent_checks(number, path, *, reads, copies):
-    if os.path.getsize(path) > MAX_BYTES or not is_of(VECTORS, path, gdal.OF_VECTOR):
+    if not is_of(VECTORS, path, gdal.OF_VECTOR):
+        return
+    if os.path.getsize(path) > MAX_BYTES:
+        skip("spatial_index_stale", "encoding_misread", *(["stored_extent_stale"] if not copies else []))
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_VECTOR)

@@ -8,6 +8,7 @@ import itertools
 from osgeo import gdal, ogr, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
 
 SIDE = 21  # points per side of the grid on which coverage by the inputs is tested
 MAX_SHAPES = 1000  # shapes that cut a raster
@@ -96,7 +97,10 @@ def covers(path, dataset):
     """
     source = gdal.OpenEx(path, gdal.OF_VECTOR)
     layer = source.GetLayer(0) if source is not None and source.GetLayerCount() == 1 else None
-    if layer is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
+    if layer is None or not layer.GetFeatureCount():
+        return None
+    if layer.GetFeatureCount() > MAX_SHAPES:
+        skip("collar_without_nodata")
         return None
     shapes = [feature.GetGeometryRef().Clone() for feature in layer if feature.GetGeometryRef() is not None]
     return contains(shapes, layer.GetSpatialRef(), dataset)
@@ -160,14 +164,17 @@ def sampled(dataset):
     hidden = any(band.GetMaskFlags() != gdal.GMF_ALL_VALID for band in bands)
     width, height = dataset.RasterXSize, dataset.RasterYSize
     unfit = hidden or any(gdal.DataTypeIsComplex(band.DataType) for band in bands)
-    if unfit or not bands or width * height > MAX_PIXELS or min(width, height) < SIDE:
+    if unfit or not bands or min(width, height) < SIDE:
+        return None
+    if width * height > MAX_PIXELS:
+        skip("zeros_around")
         return None
     size = {"buf_xsize": min(width, SAMPLE), "buf_ysize": min(height, SAMPLE)}
     return numpy.stack([band.ReadAsArray(**size) for band in bands])
 
 
 def has_one_value(values):
-    """True if the values have at most one number besides zero."""
+    """True if the values have at most one number in addition to zero."""
     return len({*values.ravel().tolist()} - {0}) < 2
 
 

@@ -137,7 +137,8 @@ def described_input(path, job, messages):
             changes = job.get("changes", ()) if boxes else ()
             looks = {}
             for name in job.get("looks", ()):
-                with contextlib.suppress(*FAILURES):  # then the host reports what was not examined
+                # after a failure, the host reports what was not examined
+                with contextlib.suppress(*FAILURES):
                     looks[name] = look(dataset, name)
             if facts.get("bands") and facts["bands"][0]["type"] in WIDE:
                 looks["wide"] = part("values").look(dataset, "wide")

@@ -10,7 +10,7 @@ import re
 from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import unit_of
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet, skip
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_SOURCES = 10  # inputs that are compared
@@ -21,7 +21,7 @@ OWN_DOMAINS = (
     *("", "DERIVED_SUBDATASETS", "IMAGE_STRUCTURE", "SUBDATASETS", "TIFF", "COLOR_PROFILE", "EXIF"),
     *("GEOLOCATION", "RPC", "OGR_STYLE", "NATIVE_DATA"),
 )
-# what locates pixels in place of a geotransform, by the domain of its metadata
+# metadata items that locate pixels in place of a geotransform, with the domain of each
 POSITIONS = {"control_points": "", "sensor_model": "RPC", "geolocation_arrays": "GEOLOCATION"}
 # metadata items that formats make themselves, or that are not valid for other pixels
 OWN_ITEMS = re.compile(
@@ -34,11 +34,11 @@ OWN_MEMBERS = frozenset(
     "links numberMatched numberReturned totalFeatures timeStamp timestamp generator copyright exceededTransferLimit".split()
 )
 KML = ("KML", "LIBKML")
-MAX_BYTES = 16 << 20  # of a file that is read a second time
+MAX_BYTES = 16 << 20  # bytes of a file that is read a second time
 
 
 def raster_checks(dataset, sources):
-    """Reports labels that an input has and the output lacks. The bands of both need not correspond."""
+    """Reports labels that an input has and the output lacks. The bands of input and output need not correspond."""
     with quiet():
         opened = [gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources[:MAX_SOURCES] if row]
         readable = [source for source in opened if source is not None]
@@ -109,7 +109,11 @@ def member_checks(dataset, sources):
     lost = set()
     with quiet():
         for path, row in sources[:MAX_SOURCES]:
-            if row and os.path.isfile(path) and row["facts"]["bytes"] <= MAX_BYTES:
+            if not row or not os.path.isfile(path):
+                continue
+            if row["facts"]["bytes"] > MAX_BYTES:
+                skip("labels_lost")
+            else:
                 lost |= extras_of(path, row["facts"]["driver"])
         driver = dataset.GetDriver().ShortName
         lost -= extras_of(dataset.GetDescription(), driver) if lost else set()
@@ -118,7 +122,7 @@ def member_checks(dataset, sources):
 
 
 def extras_of(path, driver):
-    """What a file has in addition to the fields and geometries of its features."""
+    """The extras of a file, in addition to the fields and geometries of its features."""
     if driver in KML:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES)

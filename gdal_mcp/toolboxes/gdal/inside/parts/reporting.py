@@ -13,7 +13,7 @@ from osgeo import gdal
 MAX_ERRORS = 100
 WARNING, FAILURE = 2, 3
 OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
-# texts of libraries that have no such error number
+# messages of libraries that report no such error number
 MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")
 # the statement that SQLite repeats after its message, with an arrow below
 ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
@@ -29,6 +29,14 @@ library.CPLSetErrorHandler.argtypes, library.CPLSetErrorHandler.restype = [HANDL
 def part(name):
     """A module next to this one that is compiled only when it is needed."""
     return importlib.import_module(f"gdal_mcp.toolboxes.gdal.inside.parts.{name}")
+
+
+SKIPPED = set()  # codes of checks that this job's data was too large for
+
+
+def skip(*codes):
+    """Records checks that were not made because the data is too large or cannot be read; the answer names them."""
+    SKIPPED.update(codes)
 
 
 def decoded(value):
@@ -59,7 +67,7 @@ class Errors:
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
-        self._before = library.CPLSetErrorHandler(self._handler)  # for GDAL's own threads
+        self._before = library.CPLSetErrorHandler(self._handler)  # handles messages of GDAL's own threads
         return self
 
     def __exit__(self, *_):

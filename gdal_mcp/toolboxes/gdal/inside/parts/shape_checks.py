@@ -5,7 +5,9 @@ import itertools
 from osgeo import ogr, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
 
+OF_COMMANDS = {"dissolve": "nothing_dissolved", "simplify": "borders_torn"}
 MOST_FEATURES = 2_000
 MOST_POINTS = 200_000  # points of all polygons; their union takes a second
 SHARED = 0.01  # fraction of all borders that are common, above which polygons count as neighbours
@@ -17,7 +19,8 @@ MIN_BORDERS = 0.95
 
 def shape_checks(layer, source, options):
     """Compares the polygons of an output with those of its input."""
-    after = polygons_of(layer)
+    codes = (code for word, code in OF_COMMANDS.items() if word in options)
+    after = polygons_of(layer, *codes)
     before = polygons_of(source) if after else []
     if not before or len(before) != len(after) or len(before) < 2:
         return
@@ -34,11 +37,12 @@ def shape_checks(layer, source, options):
 def edge_checks(layer, source):
     """Reports polygons with long edges, which are curves in the new CRS: GDAL transforms only the corners."""
     here, there = layer.GetSpatialRef(), source.GetSpatialRef()
-    after, before = polygons_of(layer), polygons_of(source)
+    after, before = polygons_of(layer, "edges_straight"), polygons_of(source)
     if here is None or there is None or not after or len(after) != len(before):
         return
     change = osr.CreateCoordinateTransformation(traditional(there), traditional(here))
-    if change is None or sum(map(point_count, before)) > MOST_POINTS / PIECES:
+    before, after = zip(*simplest(before, after), strict=True)
+    if change is None:
         return
     for polygon in before:
         west, east, south, north = polygon.GetEnvelope()
@@ -50,13 +54,29 @@ def edge_checks(layer, source):
         yield {"code": "edges_straight", "percent": round(100 * (straight / bent - 1), 1)}
 
 
-def polygons_of(layer):
-    """Copies of a layer's geometries; empty if there are too many, or if not all are polygons."""
+def simplest(before, after):
+    """The pairs of polygons with the fewest points, which have the longest edges, up to a number of points."""
+    pairs = sorted(zip(before, after, strict=True), key=lambda pair: point_count(pair[0]))
+    totals = itertools.accumulate(point_count(polygon) for polygon, _ in pairs)
+    return [
+        pair for pair, total in zip(pairs, totals, strict=True) if total <= MOST_POINTS / PIECES
+    ] or pairs[:1]
+
+
+def polygons_of(layer, *codes):
+    """Copies of a layer's geometries; empty if there are too many, or if not all are polygons.
+
+    `codes` are the checks that are skipped if there are too many.
+    """
     shapes = ((feature, feature.GetGeometryRef()) for feature in itertools.islice(layer, MOST_FEATURES + 1))
     copies = [shape.Clone() for _, shape in shapes if shape is not None]
     layer.ResetReading()
-    many = len(copies) > MOST_FEATURES or sum(map(point_count, copies)) > MOST_POINTS
-    return [] if many or any(shape.GetDimension() != 2 for shape in copies) else copies
+    if any(shape.GetDimension() != 2 for shape in copies):
+        return []
+    if len(copies) > MOST_FEATURES or sum(map(point_count, copies)) > MOST_POINTS:
+        skip(*codes)
+        return []
+    return copies
 
 
 def part_count(geometry):

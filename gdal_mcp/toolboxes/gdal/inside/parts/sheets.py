@@ -10,6 +10,7 @@ from html import unescape
 from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.pair import UNTITLED
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields
 
 MOST_BYTES = 32 << 20  # bytes of the XML of one sheet
@@ -21,12 +22,13 @@ CELL = re.compile(r'<(?:\w+:)?c\s[^>]*?r="([A-Z]{1,3})\d+"[^>]*>\s*<(?:\w+:)?v>(
 
 
 def time_count(path):
-    """The number of cells with a time of day in columns that GDAL reads as dates; 0 if the file is not a workbook."""
+    """The number of cells with a time of day in columns that GDAL reads as dates; 0 if the file cannot be read as a workbook."""
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX"])
     try:
         with zipfile.ZipFile(path) as packed:
             return sum(of_sheet(dataset.GetLayerByName(name), packed, at) for name, at in sheets_of(packed))
     except (AttributeError, OSError, KeyError, ValueError, zipfile.BadZipFile):
+        skip("times_cut")
         return 0
 
 

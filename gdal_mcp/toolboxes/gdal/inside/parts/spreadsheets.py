@@ -9,6 +9,7 @@ from html import unescape
 
 from osgeo import gdal, ogr
 
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
 from gdal_mcp.toolboxes.gdal.inside.parts.sheets import sheets_of, tags, text_of
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of
 
@@ -27,6 +28,8 @@ ODS_HIDDEN = re.compile(
     r'<style:style style:name="([^"]+)"[^>]*>\s*<style:table-properties[^>]*table:display="false"'
 )
 
+OF_CELLS = ("formulas_unread", "cells_merged", "sheets_hidden")  # checks of the workbook's own XML
+
 
 def checks(path, words):
     """Checks a workbook; if the words of the call name sheets, only these."""
@@ -41,6 +44,7 @@ def checks(path, words):
             of_format = ods_cells if "content.xml" in packed.namelist() else xlsx_cells
             unread, merged, hidden = of_format(packed, named)
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        skip(*OF_CELLS)
         return
     if unread:
         yield {"code": "formulas_unread", "count": unread}
@@ -76,7 +80,7 @@ def xlsx_cells(packed, named):
 
 
 def ods_cells(packed, named):
-    """The same numbers for an OpenDocument spreadsheet."""
+    """Like `xlsx_cells`, for an OpenDocument spreadsheet."""
     text = text_of(packed, "content.xml")
     unread = merged = hidden = 0
     hides = set(ODS_HIDDEN.findall(text))

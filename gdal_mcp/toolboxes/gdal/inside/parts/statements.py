@@ -11,7 +11,7 @@ from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS
 from gdal_mcp.toolboxes.gdal.inside.parts.programs import COMPUTING, instantiated
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet, skip
 from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
@@ -21,6 +21,8 @@ ENORMOUS = 1e150  # a larger result was computed from NO_RESULT, for example as 
 # options of `vector rasterize` with which polygons need no pixel, or always have one
 CHOOSING = ("--all-touched", "--where", "--sql", "--invert", "--3d")
 MAX_PIXELS = 4 << 20
+# checks of the values that a formula or a burned attribute puts into a raster
+OF_VALUES = ("not_finite", "values_clamped", "values_rounded", "values_equal_nodata", "results_equal_nodata")
 MAX_FEATURES = 20_000
 OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
 # formats whose layers are tables, and whose statements go to SQLite when no dialect is named
@@ -58,6 +60,7 @@ def statement_checks(job):
             return list(case_checks(dataset, statement["equalled"]))
     outline = statement["outline"]
     if job["seconds"] > MAX_SECONDS:
+        skip("column_unknown", "integer_division", "case_ignored", "several_geometries", "type_of_first_row")
         return row_checks(None, outline, job["seconds"])
     with quiet():
         # the dataset of the statement: the input, or the result of the previous steps
@@ -124,13 +127,21 @@ def type_checks(dataset, sql, dialect, *, computes):
 
 
 def value_checks(job):
+    """Like `checks_of_values`. A slow command is not computed again."""
+    if job["seconds"] <= MAX_SECONDS:
+        return checks_of_values(job)
+    skip(*OF_VALUES)
+    return ()
+
+
+def checks_of_values(job):
     """Checks the values that a formula or a burned attribute puts into a raster, and polygons without a pixel."""
     import numpy
 
     burns, calculates = (job["options"][:2] == command for command in COMPUTING)
     with quiet():
         output = gdal.OpenEx(job["outputs"][0]["path"], gdal.OF_RASTER)
-        if job["seconds"] > MAX_SECONDS or output is None:
+        if output is None:
             return
         if burns:
             yield from rounded_checks(job)
@@ -170,6 +181,7 @@ def computed(job, *, calculates):
     words = [word for word in job["options"] if word.partition("=")[0] not in options]
     dataset = remade(words, "VRT", *map("=".join, options.items()))
     if dataset is None or is_large(dataset):
+        skip(*OF_VALUES)
         return numpy.array([])
     bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))
     results = numpy.concatenate([values[valid] for values, valid in map(pixels, bands)])

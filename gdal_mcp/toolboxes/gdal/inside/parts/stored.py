@@ -8,6 +8,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import outside
 from gdal_mcp.toolboxes.gdal.inside.parts.overviews import overview_checks, unexamined_when_reduced
 from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import statistics_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import GARBLED
 
 MAX_FEATURES = 20_000  # features of a layer whose index is tested
@@ -55,7 +56,8 @@ def index_misses(layer):
     """True if the spatial index misses existing features in the western or the eastern half of the layer."""
     if not layer.TestCapability(ogr.OLCFastSpatialFilter) or not layer.GetLayerDefn().GetGeomFieldCount():
         return False
-    if not 1 < layer.GetFeatureCount() <= MAX_FEATURES:
+    if layer.GetFeatureCount() > MAX_FEATURES:
+        skip("spatial_index_stale")
         return False
     layer.ResetReading()
     shapes = (feature.GetGeometryRef() for feature in layer)

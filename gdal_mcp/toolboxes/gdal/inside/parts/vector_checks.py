@@ -7,7 +7,7 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import opened
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.pair import Pair
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet, skip
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of
 
@@ -28,7 +28,7 @@ class OutputOrigin(NamedTuple):
 
     sources: list
     expected: tuple
-    clock: Clock  # the same for all outputs of a call
+    clock: Clock  # shared by all outputs of a call
     compared: tuple = ()  # numbers of the inputs with which the output is compared
     updates: bool = False  # True if the output existed before, and has more than the inputs
     cutting_shape: object = None  # a shape from the call that cuts a raster, and the name of its CRS or ""
@@ -44,15 +44,7 @@ def layer_checks(dataset, rows, origin):
         return
     clock, driver = origin.clock, dataset.GetDriver().ShortName
     clock.limit(row["features"] for row in rows)
-    with quiet() as aside:  # messages about the inputs are not messages of the command
-        facts = [(path, row["facts"]) for path, row in origin.sources if row and "layers" in row["facts"]]
-        # inputs whose features can be read without first reading a large file completely
-        quick = (
-            path
-            for path, description in facts
-            if description["driver"] in INDEXED or description["bytes"] <= MAX_BYTES
-        )
-        readable = [dataset for dataset in (opened(path, aside) for path in quick) if dataset is not None]
+    readable = opened_sources(origin)
     keeps, sources = origin.expected, readable
     if "fields" not in keeps and origin.again and not origin.updates and driver not in KEEP_ALL:
         with quiet():
@@ -89,6 +81,21 @@ def layer_checks(dataset, rows, origin):
             kind += "Z" * after.has_z + "M" * after.has_m
             checks.append({"code": "geometry_type_undeclared", "geometry": kind})
         yield from ({**check, "layer": number} for check in checks)
+
+
+def opened_sources(origin):
+    """The inputs with layers, opened a second time, without those that must first be read completely and are large."""
+    with quiet() as aside:  # messages about the inputs are not messages of the command
+        facts = [(path, row["facts"]) for path, row in origin.sources if row and "layers" in row["facts"]]
+        quick = (
+            path
+            for path, description in facts
+            if description["driver"] in INDEXED or description["bytes"] <= MAX_BYTES
+        )
+        readable = [dataset for dataset in (opened(path, aside) for path in quick) if dataset is not None]
+    if len(readable) < len(facts) and "fields" in origin.expected:
+        skip("features_lost", "fields_lost", "value_lost", "coordinates_changed")
+    return readable
 
 
 def merges_layers(options):
@@ -133,7 +140,7 @@ def changed_shapes(dataset, origin):
     if not words or origin.updates or dataset.GetLayerCount() != 1:
         return
     with quiet() as aside:
-        sources = small_sources(origin, aside)
+        sources = small_sources(origin, aside, "nothing_dissolved", "borders_torn", "edges_straight")
         layers = [layer for source in sources for layer in layers_of(source, MAX_LAYERS)]
         if len(layers) != 1 or origin.clock.spent:
             return
@@ -143,9 +150,12 @@ def changed_shapes(dataset, origin):
             yield from checks.edge_checks(dataset.GetLayer(0), layers[0])
 
 
-def small_sources(origin, aside):
-    """Opens the inputs that are not large a second time."""
-    paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
+def small_sources(origin, aside, *codes):
+    """Opens the inputs that are not large a second time. `codes` are the checks that skip large inputs."""
+    known = [(path, row["facts"]["bytes"]) for path, row in origin.sources if row]
+    paths = [path for path, size in known if size <= MAX_BYTES]
+    if len(paths) < len(known):
+        skip(*codes)
     return [dataset for dataset in (opened(path, aside) for path in paths) if dataset is not None]
 
 
@@ -154,7 +164,7 @@ def invalid_sources(origin):
     if "buffer" not in origin.options:
         return
     with quiet() as aside:
-        readable = small_sources(origin, aside)
+        readable = small_sources(origin, aside, "invalid_input")
         layers = (layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS))
         surveys = [Survey(layer, origin.clock, kinds=(), valid=True) for layer in layers]
     if invalid := sum(survey.invalid for survey in surveys):

@@ -1,4 +1,4 @@
-"""What a statement does with geometries and columns, from its tree. Pure.
+"""Finds what a statement does with geometries and columns, in its tree. Pure.
 
 For SQL that cannot be parsed, every result is False or empty, except those of `may_transform` and `may_relate`.
 """

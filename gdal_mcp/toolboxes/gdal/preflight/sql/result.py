@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 GEOMETRY: Final = "geom"  # name of each geometry column in a query
-_MAX_DEPTH: Final = 8  # of subqueries
+_MAX_DEPTH: Final = 8  # nested subqueries
 _POINT, _LINE, _POLYGON = "Point", "Line String", "Polygon"
 # functions that return a geometry in the CRS of their argument, with the type; "" if it depends on the values
 _TYPES: Final[Mapping[str, str]] = {
