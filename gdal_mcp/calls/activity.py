@@ -9,10 +9,10 @@ calls ended. Changes by other processes are not seen.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -42,6 +42,7 @@ class RunningCall:
     ended_by: str = ""  # the user who cancelled it on this server
     sender: object = None  # the connection and id of its request, as the transport names them
     plan: str = ""  # digest of its plan, once it has started
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     writes: bool = False
     timed_out: bool = False  # True if its client stopped waiting without asking for the call to end
     waiting: int = 1  # number of requests that wait for its reply
@@ -92,13 +93,18 @@ class Activity:
             del self._running[call_id]
             call.ended.set()
 
-    def same(self, principal: str, plan: str) -> RunningCall | None:
-        """The call that an identical call can join: started, of this principal and with this plan. None if there is
-        none.
+    def same(self, principal: str, plan: str, arguments: Mapping[str, Any]) -> RunningCall | None:
+        """A started call of this principal with this plan, which an identical call can join.
+
+        Calls that only read must have the same arguments too: some arguments only choose what is answered, such as the
+        call that `validate_call` checks after its container described the inputs.
         """
         oldest = time.time() - self.join_reads_after
         calls = (call for call in self.all() if (call.principal, call.plan) == (principal, plan))
-        return next((call for call in calls if call.writes or call.begun <= oldest), None)
+        return next(
+            (call for call in calls if call.writes or (call.begun <= oldest and call.arguments == arguments)),
+            None,
+        )
 
     def cancelled(self, sender: object, *, timed_out: bool) -> None:
         """Records why a client cancelled a request. A call whose client only stopped waiting goes on."""

@@ -238,6 +238,7 @@ async def execute(call: Invocation, deps: Pipeline) -> Invocation:
     """Runs the plan. A cancellation stops the container; the outcome is returned after the container is gone."""
     if call.view is not None and call.request.operation.joins:
         call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
+        call.view.arguments = call.plan.arguments
     outcome = await run_cancellable(partial(_run, call, deps), deps.threads)
     durations = {**call.durations, **outcome.durations}
     return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
@@ -279,7 +280,7 @@ async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) 
 def _find_running(call: Invocation, deps: Pipeline) -> RunningCall | None:
     if call.prepared is None or not call.request.operation.joins:
         return None
-    return deps.activity.same(call.request.principal, call.plan.digest)
+    return deps.activity.same(call.request.principal, call.plan.digest, call.plan.arguments)
 
 
 def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
