@@ -201,7 +201,7 @@ def question_text(details: Mapping[str, Any]) -> str:
     ]
     what = "Each step" if details.get("steps") else "It"
     lines.append(
-        f"{what} runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
+        f"{what} runs in its own container ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
         f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
     )
     return "\n".join(lines)
