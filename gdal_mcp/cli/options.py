@@ -80,7 +80,12 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - no public name
-            self.error(f"there is no command {value!r}{_nearest(value, action.choices)}")
+            is_top = " " not in self.prog
+            others = (
+                "run a tool with `gdal-mcp call TOOL JSON`" if is_top else f"use {', '.join(action.choices)}"
+            )
+            hint = _nearest(value, action.choices) or f"; {others}"
+            self.error(f"there is no command {value!r}{hint}")
         super()._check_value(action, value)
 
 

@@ -143,6 +143,11 @@ def test_doctor_on_unready_host_ends_with_3_advising(desk, log_copy, new):
     assert desk.run("doctor", *DEAD).code == 3
 
 
+def test_doctor_names_the_command_that_gets_the_named_image(desk):
+    [row] = rows(desk.run("doctor", "--json", "--image", "no.example/none:1").json, "failed")
+    assert row["fix"].endswith("setup --image no.example/none:1")
+
+
 def test_doctor_warns_of_writers_and_callers_without_approval(desk, new):
     policy = new().with_suffix(".toml")
     policy.write_text('[[rule]]\ndecision = "allow"\neffects = ["create"]')
