@@ -150,9 +150,7 @@ def test_program_asks_before_it_writes(
 
 
 @pytest.mark.nightly
-def test_program_fetches_the_result_of_a_call_that_takes_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_program_fetches_the_result_of_a_slow_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     measure_nothing(monkeypatch)
 
     async def main(one: Server) -> Any:

@@ -103,7 +103,7 @@ def test_restart_gives_a_new_process_that_answers():
     assert value("NRestarts") == "0"
 
 
-def test_killed_server_is_started_again_and_its_containers_are_removed():
+def test_killed_server_restarts_and_its_containers_are_removed():
     until(containers, PATIENCE)
     before, of_killed = value("MainPID"), containers()
     output("kill", "-9", before)
