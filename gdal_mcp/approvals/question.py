@@ -268,8 +268,8 @@ def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -
     return ToolError(
         Code.DENIED,
         Stage.APPROVAL,
-        "the call needs a person's approval, and nobody has decided yet.",
-        "Show the person `requiresConfirmation`. Once they have approved it, send the very same call again.",
+        "the call is waiting for a person's approval.",
+        "Show the person `requiresConfirmation`. After the approval, send the same call again.",
         confirmation=details,
     )
 

@@ -51,6 +51,9 @@ def call_once(
     finally:
         show_status()
     out_json(reply.result)
+    question = reply.error.confirmation if reply.error is not None else None
+    if question and "terminal" in question["ways"]:
+        say(f"approve the call with `{question['command']}` and run it again; in a script, add --yes.")
     if save is not None and reply.error is None:
         return _save(save, reply)
     return exit_of(reply.error)

@@ -61,6 +61,8 @@ def test_without_terminal_or_yes_nothing_is_written(desk: Desk):
         before = desk.files()
         ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
         assert (ended.code, ended.error) == (5, "DENIED")
+        assert ended.json["error"]["requiresConfirmation"]["command"] in ended.stderr
+        assert "--yes" in ended.stderr
         assert desk.files() == before
 
 
