@@ -33,8 +33,10 @@ MAX_FEATURES = 20_000
 RASTERS = ("GTiff", "COG", "HFA", "JP2OpenJPEG", "PNG", "JPEG", "AAIGrid", "EHdr", "USGSDEM")
 VECTORS = ("GPKG", "ESRI Shapefile", "FlatGeobuf", "SQLite", "GeoJSON", "CSV", "MapInfo File")
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
-# options and commands that ask for statistics of pixels
-MEASURED = frozenset({"--stats", "--approx-stats", "--min-max", "--hist", "-stats", "zonal-stats"})
+# options and commands that measure pixels: their statistics, or their outline
+MEASURED = frozenset(
+    {"--stats", "--approx-stats", "--min-max", "--hist", "-stats", "zonal-stats", "footprint"}
+)
 PIXEL = 0.01  # pixels; allowed difference between two positions of one raster
 HALF = 180.0  # degrees
 NEAR = 1e-6  # fraction of the largest coordinate of an extent
@@ -290,6 +292,9 @@ def raster_checks(path, job):
             findings += part("stored").raster_checks(dataset, reads=not job["outputs"], reduced=reduced)
         if dataset is not None and measured:
             findings += part("collars").zeros_around(dataset)
+            if not job["outputs"]:
+                checks = part("raster_checks")
+                findings += checks.fill_checks(dataset, checks.value_ranges(dataset))
     return findings
 
 

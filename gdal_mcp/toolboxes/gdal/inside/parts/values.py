@@ -19,7 +19,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import (
     is_float,
     value_ranges,
 )
-from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import FILLS
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import fill_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
@@ -29,6 +29,7 @@ CURVE_SECONDS = 3.0  # seconds of CPU time for layers that do not declare whethe
 FEW_FLOATS = 17  # distinct values; classes stored as floating point have fewer
 MANY = 33  # distinct values; classes stored as integers have fewer
 FEW_CODES = 8  # distinct values that count as codes without further evidence
+MERGED = 0.5  # fraction of the distinct values, at most, that is left if values were merged
 EVEN = 0.5  # fraction of the pixels that equal their neighbour; classes form areas
 UNSIGNED = ("Byte", "UInt8", "UInt16", "UInt32")
 # names of bands and files, in lower case, with bit flags (QA_PIXEL, SCL, Fmask), classes, years and dates, and directions
@@ -86,8 +87,8 @@ def look(dataset, what):
 
 
 def fills(dataset, bands):
-    shown = bands[0].GetMaskFlags() == gdal.GMF_ALL_VALID
-    return {"fills": shown and any(row and row.get("min") in FILLS for row in value_ranges(dataset))}
+    pairs = zip(value_ranges(dataset), bands, strict=False)
+    return {"fills": any(fill_of(row, band) is not None for row, band in pairs)}
 
 
 def heights(dataset, bands):
@@ -252,6 +253,34 @@ def class_checks(output, sources):
     between = after[(after > before[0]) & (after < before[-1])]
     if new := len(numpy.setdiff1d(between, before)):
         yield {"code": "classes_mixed", "count": new}
+
+
+def merged_checks(output, facts, sources):
+    """Reports different values of the input that are equal in the output, which has fewer digits or another type.
+
+    Only the pixels in the middle are compared, and only if the format or the type changed.
+    """
+    rows = [(path, row["facts"]) for path, row in sources if row and "bands" in row["facts"]]
+    if len(rows) != 1 or any(
+        rows[0][1].get(key) != facts.get(key) for key in ("size", "extent", "band_count")
+    ):
+        return
+    path, before = rows[0]
+    kinds = [(row["driver"], [band["type"] for band in row["bands"]]) for row in (before, facts)]
+    source = gdal.OpenEx(path, gdal.OF_RASTER) if kinds[0] != kinds[1] else None
+    for number in range(min(output.RasterCount, MAX_BANDS) if source is not None else 0):
+        count, of = (len(in_the_middle(dataset.GetRasterBand(number + 1))) for dataset in (output, source))
+        if of > 2 and count <= of * MERGED:
+            yield {"code": "values_merged", "band": number, "count": count, "of": of}
+            return
+
+
+def in_the_middle(band):
+    """The distinct values of the pixels in the middle of a band, without hidden ones."""
+    width, height = min(band.XSize, SIDE), min(band.YSize, SIDE)
+    window = (band.XSize - width) // 2, (band.YSize - height) // 2, width, height
+    values, shown = band.ReadAsArray(*window), band.GetMaskBand().ReadAsArray(*window)
+    return numpy.unique(values[shown != 0])
 
 
 def unique_values(band):
