@@ -283,9 +283,11 @@ def is_of(drivers, path, kind):
 
 
 def raster_checks(path, job):
-    stores, measured = is_of(RASTERS, path, gdal.OF_RASTER), MEASURED.intersection(job.get("options", ()))
+    options = [str(word) for word in job.get("options", ())]
+    stores, measured = is_of(RASTERS, path, gdal.OF_RASTER), measures(options)
+    looks_up = "pixel-info" in options[:2]
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_RASTER) if stores or measured else None
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER) if stores or measured or looks_up else None
         findings = []
         if dataset is not None and stores:
             reduced = reads_less(job, dataset)
@@ -295,7 +297,16 @@ def raster_checks(path, job):
             if not job["outputs"]:
                 checks = part("raster_checks")
                 findings += checks.fill_checks(dataset, checks.value_ranges(dataset))
+        if dataset is not None and looks_up:
+            findings += part("masks").position_checks(dataset, options)
     return findings
+
+
+def measures(options):
+    """True if a call measures all pixels that are data, and does not say itself which are not."""
+    return bool(MEASURED.intersection(options)) and not any(
+        word.startswith("--input-nodata=") for word in options
+    )
 
 
 def copies_features(job):

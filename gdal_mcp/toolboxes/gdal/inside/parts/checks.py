@@ -72,6 +72,8 @@ def of_pixels(path, dataset, facts, rows, origin):
             yield from part("values").merged_checks(dataset, facts, others)
     if origin.options[:2] == ("vector", "grid"):
         yield from part("grids").grid_checks(dataset, origin.sources, origin.options)
+    if origin.options[:2] == ("raster", "color-map"):
+        yield from part("color_maps").color_map_checks(dataset, origin.sources, origin.options)
     if "combined" in origin.expected:
         yield from combined_checks(origin.sources, origin.options)
     if not origin.updates and any(word.startswith("--resampling=") for word in origin.options):

@@ -41,7 +41,9 @@ _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
 # algorithms that resample, with their default method
 _RESAMPLES: Final = {
-    **dict.fromkeys(("raster reproject", "raster resize", "raster overview add"), "nearest"),
+    **dict.fromkeys(
+        ("raster reproject", "raster resize", "raster overview add", "raster pixel-info"), "nearest"
+    ),
     "raster tile": "cubic",
 }
 # zonal statistics that rest on a mean
