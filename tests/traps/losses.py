@@ -376,7 +376,7 @@ bands_lost before
     raster fill-nodata input=photo_holes.tif output=OUT.tif
     raster fill-nodata input=band_holes.tif output=OUT.tif
     raster fill-nodata input=photo_holes.tif output=OUT.tif band=2
-bands_lost before
+bands_lost before ignoring:identical_to_input
     raster sieve input=photo.tif output=OUT.tif size-threshold=3
     raster sieve input=spots.tif output=OUT.tif size-threshold=2
 digits_lost ignoring:crs_missing
