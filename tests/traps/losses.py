@@ -127,6 +127,12 @@ for i, value in enumerate((5.0, None, 9.0)):
         feature.SetField("value", value)
     feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POLYGON (({500000 + i * 1000} 4998000,{501000 + i * 1000} 4998000,{501000 + i * 1000} 4999000,{500000 + i * 1000} 4999000,{500000 + i * 1000} 4998000))")); into.CreateFeature(feature)
 into = feature = None; made.Close()
+raster("in_centimetres", ramp * 100, utm, then=lambda made: made.GetRasterBand(1).SetUnitType("cm"))
+raster("zones_half_off", few, (500050, 5000050, 100))
+raster("zones_coarse", few[:15, :20], (500000, 5000000, 200))
+sharp = numpy.random.default_rng(3).integers(1, 255, (1, 60, 80), dtype="uint8")
+for name, west, system in (("sharp", 500000, "EPSG:32632"), ("sharp_east", 501000, "EPSG:32632"), ("sharp_other_crs", 500000, "EPSG:32633")):
+    raster(name, sharp, (west, 5000000, 50), system)
 raster("first_mask", (ramp > 300).astype("uint8"), utm)
 raster("codes_before", few, utm)
 raster("codes_after", numpy.where(ramp > 900, 1, few).astype("uint8"), utm)
@@ -405,4 +411,21 @@ classes_mixed before
 extent_not_transformed ignoring:constant ignoring:unclassified_warning
     reproject input=globe_degrees_180.tif output=OUT.tif dst_crs=EPSG:3413 resampling=bilinear
     pipeline steps=read globe_degrees_180.tif ! clip --bbox=-180,40,180,90 ! reproject --output-crs=EPSG:3413 --resampling=bilinear ! write OUT.tif
+
+# rasters that are put together although their grids, extents, CRSs or units differ
+zones_not_covered before ignoring:resampled_to_zones
+    raster zonal-stats input=elevation.tif zones=zones_half_off.tif output=OUT.csv stat=["mean"]
+    raster zonal-stats input=elevation.tif zones=codes_before.tif output=OUT.csv stat=["mean"]
+resampled_to_zones
+    raster zonal-stats input=elevation.tif zones=zones_coarse.tif output=OUT.csv stat=["mean"]
+    raster zonal-stats input=codes_after.tif zones=codes_before.tif output=OUT.csv stat=["count","unique","frac"]
+height_unit_unknown
+    raster slope input=in_centimetres.tif output=OUT.tif
+    raster slope input=metres_high.tif output=OUT.tif
+other_crs_pansharpened
+    raster pansharpen input=sharp_other_crs.tif spectral=["photo.tif"] output=OUT.tif
+    raster pansharpen input=sharp.tif spectral=["photo.tif"] output=OUT.tif
+collar_without_nodata
+    raster pansharpen input=sharp_east.tif spectral=["photo.tif"] output=OUT.tif
+    raster pansharpen input=sharp_east.tif spectral=["photo.tif"] output=OUT.tif spatial-extent-adjustment=intersection
 """

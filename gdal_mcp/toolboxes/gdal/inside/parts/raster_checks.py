@@ -51,7 +51,9 @@ def raster_checks(dataset, facts, rows, origin):
         yield from (
             collars.stack_checks(dataset, facts, sources)
             if stacked
-            else collars.collar_checks(dataset, facts, sources, origin.cutting_shape)
+            else collars.collar_checks(
+                dataset, facts, sources, origin.cutting_shape, needs_all="pansharpen" in origin.options
+            )
         )
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)

@@ -197,7 +197,7 @@ def zones_not_covered(call: AlgorithmCall) -> Iterator[Finding]:
         return
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
     if max((own - its) * sign for own, its, sign in pairs) > max(facts.pixel_size):
-        yield make_finding("zones_beyond")
+        yield make_finding("zones_beyond" if zones.kind == "vector" else "raster_of_zones_beyond")
 
 
 def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
