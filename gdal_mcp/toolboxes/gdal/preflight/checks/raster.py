@@ -196,7 +196,8 @@ def zones_not_covered(call: AlgorithmCall) -> Iterator[Finding]:
     if not is_same_crs or facts.extent is None or zones.extent is None or facts.pixel_size is None:
         return
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
-    if max((own - its) * sign for own, its, sign in pairs) > max(facts.pixel_size):
+    slack = max(facts.pixel_size) * (1 if zones.kind == "vector" else _SLACK)
+    if max((own - its) * sign for own, its, sign in pairs) > slack:
         yield make_finding("zones_beyond" if zones.kind == "vector" else "raster_of_zones_beyond")
 
 
