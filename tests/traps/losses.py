@@ -64,6 +64,53 @@ for name in ("year_built", "heights_built"):
 raster("rain_year_2020", (numpy.arange(1200).reshape(30, 40) * 7 % 250 + 3).astype("uint16"), utm, nodata=0)
 raster("landcover_2018", (numpy.arange(1200).reshape(30, 40) * 7 % 44 + 100).astype("int16"), utm, nodata=-1)
 raster("landcover_percent", (numpy.arange(1200).reshape(30, 40) * 7 % 100 + 1).astype("uint8"), utm, nodata=0)
+
+raster("feet_and_metres", numpy.stack([ramp, ramp]), utm, then=lambda made: [made.GetRasterBand(1).SetUnitType("metre"), made.GetRasterBand(2).SetUnitType("ft")])
+ridge = numpy.full((101, 101), 100, "float32"); ridge[:, 60] = 130
+raster("ridge", ridge, (500000, 5000000, 30))
+raster("ridge_in_feet", ridge * 3.28, (500000, 5000000, 30), then=lambda made: made.GetRasterBand(1).SetUnitType("ft"))
+raster("ridge_feet_crs", ridge, (6400000, 1900000, 100), "EPSG:2229")
+raster("ridge_mercator", ridge, (1000000, 8000000, 30), "EPSG:3857")
+spot = numpy.zeros((101, 101), "uint8"); spot[50, 50] = 1
+raster("spot", spot, (500000, 5000000, 30))
+raster("spot_mercator", spot, (1000000, 8000000, 30), "EPSG:3857")
+low_codes = (numpy.arange(1200) % 50 + 1).astype("uint8").reshape(30, 40)
+raster("zero_is_nodata", numpy.where(ramp < 120, 0, low_codes), utm, nodata=0)
+raster("zero_is_data", numpy.where(ramp < 120, 255, low_codes - 1).astype("uint8"), (504000, 5000000, 100), nodata=255)
+raster("no_zeros", numpy.where(ramp < 120, 255, low_codes).astype("uint8"), (504000, 5000000, 100), nodata=255)
+for name, value, nodata in (("other_fill", -32768, -9999), ("netcdf_fill", 9.969209968386869e36, None), ("climate_fill", 1e20, None), ("surfer_fill", 1.70141e38, None), ("surfer_nodata", 1.70141e38, 1.70141e38)):
+    raster(name, numpy.where(holes == -9999, numpy.float32(value), ramp).astype("float32"), utm, nodata=nodata)
+raster("large_counts", ramp * 1e15, utm)
+def with_missing_value(made):
+    made.GetRasterBand(1).SetMetadataItem("missing_value", "-999")
+packed = numpy.where(holes == -9999, -999, ramp).astype("int16"); packed[20:, 20:] = -32767
+raster("second_missing_value", packed, utm, nodata=-32767, then=with_missing_value)
+raster("first_missing_value", packed, utm, nodata=-999, then=with_missing_value)
+spotted = photo.copy(); spotted[:, 5:9, 5:9] = 0
+raster("photo_holes", spotted, utm, nodata=0)
+raster("band_holes", spotted[:1], utm, nodata=0)
+raster("seconds", numpy.linspace(4999999.123456, 5000000.987654, 1200).reshape(30, 40), utm)
+raster("whole_doubles", numpy.floor(numpy.linspace(100, 1100, 1200)).reshape(30, 40), utm)
+open(f"{folder}/three_colors.txt", "w").write("# land cover\n1 0 90 0\n2 255 0 0\nnv 0 0 0\n3 0 0 255\n")
+open(f"{folder}/four_colors.txt", "w").write("1 0 90 0\n2,255,0,0\n3:0:0:255\n4 9 9 9\n")
+made = gdal.GetDriverByName("GPKG").Create(f"{folder}/some_values.gpkg", 0, 0, 0, gdal.GDT_Unknown)
+into = made.CreateLayer("some_values", crs("EPSG:32632"), ogr.wkbPolygon)
+into.CreateField(ogr.FieldDefn("value", ogr.OFTReal)); into.CreateField(ogr.FieldDefn("rank", ogr.OFTReal))
+for i, value in enumerate((5.0, None, 9.0)):
+    feature = ogr.Feature(into.GetLayerDefn()); feature.SetField("rank", i + 1.0)
+    if value is not None:
+        feature.SetField("value", value)
+    feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POLYGON (({500000 + i * 1000} 4998000,{501000 + i * 1000} 4998000,{501000 + i * 1000} 4999000,{500000 + i * 1000} 4999000,{500000 + i * 1000} 4998000))")); into.CreateFeature(feature)
+into = feature = None; made.Close()
+raster("in_centimetres", ramp * 100, utm, then=lambda made: made.GetRasterBand(1).SetUnitType("cm"))
+raster("zones_half_off", few, (500050, 5000050, 100))
+raster("zones_coarse", few[:15, :20], (500000, 5000000, 200))
+sharp = numpy.random.default_rng(3).integers(1, 255, (1, 60, 80), dtype="uint8")
+for name, west, system in (("sharp", 500000, "EPSG:32632"), ("sharp_east", 501000, "EPSG:32632"), ("sharp_other_crs", 500000, "EPSG:32633")):
+    raster(name, sharp, (west, 5000000, 50), system)
+raster("first_mask", (ramp > 300).astype("uint8"), utm)
+raster("codes_before", few, utm)
+raster("codes_after", numpy.where(ramp > 900, 1, few).astype("uint8"), utm)
 """
 
 TABLE = r"""
@@ -237,4 +284,123 @@ field_type_changed
 scale_ignored before
     raster calc input=["A=elevation.tif","B=scaled.tif"] calc=["A+B"] output=OUT.tif
     raster calc input=["A=elevation.tif","B=low.tif"] calc=["A+B"] output=OUT.tif
+
+# which bands a formula reads, and distances and heights that are not metres on the ground
+units_differ ignoring:constant
+    raster calc input=["A=feet_and_metres.tif"] calc=["A[1]-A[2]"] output=OUT.tif
+    raster calc input=["A=feet_and_metres.tif"] calc=["A[1]*2"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A*2"] output=OUT.tif
+units_not_metres before
+    raster viewshed input=ridge_feet_crs.tif output=OUT.tif position=[6405000,1895000,2]
+    raster viewshed input=ridge.tif output=OUT.tif position=[501500,4998500,2]
+    raster viewshed input=ridge_feet_crs.tif output=OUT.tif position=[6405000,1895000,2] curvature-coefficient=0
+units_not_metres before
+    raster viewshed input=ridge_in_feet.tif output=OUT.tif position=[501500,4998500,2]
+    raster slope input=ridge_in_feet.tif output=OUT.tif
+mercator_units before
+    raster viewshed input=ridge_mercator.tif output=OUT.tif position=[1001500,7998500,2] max-distance=1000
+    raster viewshed input=ridge.tif output=OUT.tif position=[501500,4998500,2] max-distance=1000
+    raster viewshed input=ridge_mercator.tif output=OUT.tif position=[1001500,7998500,2]
+mercator_units before
+    raster proximity input=spot_mercator.tif output=OUT.tif distance-units=geo
+    raster proximity input=spot.tif output=OUT.tif distance-units=geo
+    raster proximity input=spot_mercator.tif output=OUT.tif distance-units=pixel
+values_clamped
+    raster proximity input=spot.tif output=OUT.tif distance-units=geo output-data-type=UInt8
+    raster proximity input=spot.tif output=OUT.tif distance-units=geo output-data-type=UInt16
+    raster proximity input=spot.tif output=OUT.tif distance-units=pixel output-data-type=UInt8
+
+# missing data that the nodata value does not cover, or that a class or a value takes the place of
+nodata_undeclared
+    raster mosaic input=["zero_is_nodata.tif","zero_is_data.tif"] output=OUT.tif
+    raster mosaic input=["zero_is_nodata.tif","no_zeros.tif"] output=OUT.tif
+nodata_undeclared before
+    raster slope input=other_fill.tif output=OUT.tif
+    raster slope input=surfer_nodata.tif output=OUT.tif
+nodata_undeclared before ignoring:zones_not_covered
+    raster zonal-stats input=climate_fill.tif zones=whole.gpkg output=OUT.csv stat=["mean"] include-field=["id"]
+    raster zonal-stats input=large_counts.tif zones=whole.gpkg output=OUT.csv stat=["mean"] include-field=["id"]
+nodata_undeclared before
+    raster calc input=["A=netcdf_fill.tif"] calc=["A*2"] output=OUT.tif
+    raster calc input=["A=large_counts.tif"] calc=["A*2"] output=OUT.tif
+nodata_undeclared
+    raster clip input=surfer_fill.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+    raster clip input=surfer_nodata.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+nodata_undeclared
+    gdal_read algorithm=raster info arguments={"input":"other_fill.tif","stats":true}
+    gdal_read algorithm=raster info arguments={"input":"elevation_holes.tif","stats":true}
+nodata_undeclared
+    raster clip input=second_missing_value.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+    raster clip input=first_missing_value.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+nodata_not_propagated before
+    raster reclassify input=elevation_holes.tif output=OUT.tif mapping=[-inf,500]=1;(500,inf]=2
+    raster reclassify input=elevation_holes.tif output=OUT.tif mapping=[0,500]=1;(500,2000]=2;DEFAULT=NO_DATA
+    raster reclassify input=elevation_holes.tif output=OUT.tif mapping=-9999=0;[0,500]=1;(500,2000]=2
+    raster reclassify input=elevation.tif output=OUT.tif mapping=[-inf,500]=1;(500,inf]=2
+nodata_not_propagated before
+    raster reclassify input=elevation_holes.tif output=OUT.tif mapping=[0,500]=1;DEFAULT=2
+    raster reclassify input=elevation.tif output=OUT.tif mapping=[0,500]=1;DEFAULT=2
+nulls_replaced
+    vector rasterize input=some_values.gpkg output=OUT.tif attribute-name=value resolution=[100,100] nodata=-1 init=[-1]
+    vector rasterize input=some_values.gpkg output=OUT.tif attribute-name=rank resolution=[100,100] nodata=-1 init=[-1]
+    vector rasterize input=some_values.gpkg output=OUT.tif attribute-name=value where="value" IS NOT NULL resolution=[100,100] nodata=-1 init=[-1]
+zeros_around
+    raster footprint input=turned_zeros.tif output=OUT.gpkg
+    raster footprint input=turned_nodata.tif output=OUT.gpkg
+    raster footprint input=turned_zeros.tif output=OUT.gpkg input-nodata=["0"]
+mask_ignored
+    raster pixel-info input=masked_classes.tif position=[1,1]
+    raster pixel-info input=masked_classes.tif position=[501050,4998950] position-crs=dataset
+
+# bands, values and colors that are lost
+bands_lost before
+    raster fill-nodata input=photo_holes.tif output=OUT.tif
+    raster fill-nodata input=band_holes.tif output=OUT.tif
+    raster fill-nodata input=photo_holes.tif output=OUT.tif band=2
+bands_lost before ignoring:identical_to_input
+    raster sieve input=photo.tif output=OUT.tif size-threshold=3
+    raster sieve input=spots.tif output=OUT.tif size-threshold=2
+digits_lost ignoring:crs_missing
+    convert input=seconds.tif output=OUT.xyz
+    convert input=whole_doubles.tif output=OUT.xyz
+digits_lost
+    convert input=seconds.tif output=OUT.asc
+    convert input=whole_doubles.tif output=OUT.asc
+digits_lost
+    convert input=codes_before.tif output=OUT.map
+    convert input=elevation.tif output=OUT.map
+digits_lost
+    raster set-type input=seconds.tif output=OUT.tif output-data-type=Float32
+    raster set-type input=whole_doubles.tif output=OUT.tif output-data-type=Float32
+colors_missing
+    raster color-map input=codes_before.tif output=OUT.tif color-map=three_colors.txt color-selection=exact
+    raster color-map input=codes_before.tif output=OUT.tif color-map=four_colors.txt color-selection=exact
+    raster color-map input=codes_before.tif output=OUT.tif color-map=three_colors.txt color-selection=exact add-alpha=true
+values_rounded before
+    raster mosaic input=["mask.tif","first_mask.tif"] pixel-function=mean output=OUT.tif
+    raster mosaic input=["elevation.tif","low.tif"] pixel-function=mean output=OUT.tif
+classes_mixed before
+    raster pixel-info input=many_classes.tif position=[500300,4999800] position-crs=dataset resampling=bilinear
+    raster pixel-info input=many_classes.tif position=[500300,4999800] position-crs=dataset
+    raster pixel-info input=elevation.tif position=[500300,4999800] position-crs=dataset resampling=bilinear
+extent_not_transformed ignoring:constant ignoring:unclassified_warning
+    reproject input=globe_degrees_180.tif output=OUT.tif dst_crs=EPSG:3413 resampling=bilinear
+    pipeline steps=read globe_degrees_180.tif ! clip --bbox=-180,40,180,90 ! reproject --output-crs=EPSG:3413 --resampling=bilinear ! write OUT.tif
+
+# rasters that are put together although their grids, extents, CRSs or units differ
+zones_not_covered before ignoring:resampled_to_zones
+    raster zonal-stats input=elevation.tif zones=zones_half_off.tif output=OUT.csv stat=["mean"]
+    raster zonal-stats input=elevation.tif zones=codes_before.tif output=OUT.csv stat=["mean"]
+resampled_to_zones
+    raster zonal-stats input=elevation.tif zones=zones_coarse.tif output=OUT.csv stat=["mean"]
+    raster zonal-stats input=codes_after.tif zones=codes_before.tif output=OUT.csv stat=["count","unique","frac"]
+height_unit_unknown
+    raster slope input=in_centimetres.tif output=OUT.tif
+    raster slope input=metres_high.tif output=OUT.tif
+other_crs_pansharpened
+    raster pansharpen input=sharp_other_crs.tif spectral=["photo.tif"] output=OUT.tif
+    raster pansharpen input=sharp.tif spectral=["photo.tif"] output=OUT.tif
+collar_without_nodata
+    raster pansharpen input=sharp_east.tif spectral=["photo.tif"] output=OUT.tif
+    raster pansharpen input=sharp_east.tif spectral=["photo.tif"] output=OUT.tif spatial-extent-adjustment=intersection
 """

@@ -1,6 +1,8 @@
 """Wrong results are reported, correct ones get no check, and reported numbers are right."""
 
+import csv
 import itertools
+import json
 
 import pytest
 
@@ -126,3 +128,15 @@ def test_a_reading_call_says_the_operation(talk: Talk) -> None:
     _, rough = call(text.format("rome_points"))
     allowed = talk.done(tool, **rough, allow=["ballpark_transformation"])
     assert allowed["transformation"]["ballpark"] is True
+
+
+def test_change_matrix_has_the_pixels_of_each_pair_of_classes(talk: Talk, place: Place) -> None:
+    matrix = {"input": "codes_after.tif", "zones": "codes_before.tif", "output": "matrix.csv"}
+    arguments = {**matrix, "stat": ["count", "unique", "frac"]}
+    assert codes(talk.done("gdal_write", algorithm="raster zonal-stats", arguments=arguments)) == set()
+    counted = {}
+    for row in csv.DictReader(place.path("matrix.csv").read_text().splitlines()):
+        shares = zip(json.loads(row["unique"]), json.loads(row["frac"]), strict=True)
+        counted |= {(int(row["value"]), int(to)): round(int(row["count"]) * share) for to, share in shares}
+    # 240 of 1200 values from 100 to 1100 are above 900, and become class 1
+    assert counted == {(1, 1): 300, (2, 2): 300, (3, 3): 300, (4, 4): 60, (4, 1): 240}

@@ -97,7 +97,7 @@ def test_hits_far_behind_the_best_are_left_out():
 def test_search_by_task_finds_the_right_algorithm():
     for ask, path in (
         ("mask clouds by QA bit", "raster calc"), ("convert feet to metres", "raster calc"),
-        ("change matrix between two land cover years", "raster calc"), ("moving average over bands", "raster calc"),
+        ("change matrix between two land cover years", "raster zonal-stats"), ("moving average over bands", "raster calc"),
         ("vector tiles mbtiles pmtiles", "vector convert"), ("elevation profile along a line", "raster pixel-info"),
         ("line of sight between two points", "raster viewshed"), ("percentile of a raster", "raster info"),
     ):  # fmt: skip

@@ -79,7 +79,13 @@ def expected(draft: Draft) -> Sequence[str]:
     if formulas and not any(map(_FEET.search, formulas)):
         words.append("combined")
     functions = {text for _, arguments in steps for text in arguments.get("pixel-function", ())}
-    words += ["summed"] if functions & _SUMS else []
+    kinds = [
+        kind
+        for path, arguments in steps
+        if path == "raster proximity"
+        for kind in arguments.get("output-data-type", ())
+    ]
+    words += ["summed"] if functions & _SUMS or set(kinds) & set(TYPE_RANGE) else []
     if any(path == "vector rasterize" and "burn" in arguments for path, arguments in steps):
         words.append("constant")  # a mask has one value
     if all(path in _METADATA for path, _ in steps):

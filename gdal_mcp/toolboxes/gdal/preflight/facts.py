@@ -93,6 +93,7 @@ class DatasetFacts:
     values: tuple[float, float] | None = None  # lowest and highest value, if requested
     rotated: bool = False  # True if pixel rows do not run from west to east
     control_points: bool = False  # True if it has GCPs
+    value_unit: str = ""  # unit of the values of the first band, such as metre or foot; "" if unknown
     scaled: bool = False  # True if pixel values have a scale or an offset
     crs: str | None = None  # AUTHORITY:CODE
     has_crs: bool | None = None  # False: the dataset has no CRS
@@ -190,6 +191,7 @@ def _raster(facts: Mapping[str, Any], common: Mapping[str, Any]) -> DatasetFacts
         values=(values[0], values[1]) if values else None,
         rotated=facts.get("rotated") is True,
         control_points=bool(facts.get("gcps")),
+        value_unit=first.get("unit") or "",
         scaled="scale" in first or "offset" in first,
         compression=(facts.get("compression") or "").upper(),
         extent=_box(facts.get("extent")),

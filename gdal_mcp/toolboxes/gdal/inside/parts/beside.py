@@ -34,8 +34,10 @@ MAX_FEATURES = 20_000
 RASTERS = ("GTiff", "COG", "HFA", "JP2OpenJPEG", "PNG", "JPEG", "AAIGrid", "EHdr", "USGSDEM")
 VECTORS = ("GPKG", "ESRI Shapefile", "FlatGeobuf", "SQLite", "GeoJSON", "CSV", "MapInfo File")
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
-# options and commands that ask for statistics of pixels
-MEASURED = frozenset({"--stats", "--approx-stats", "--min-max", "--hist", "-stats", "zonal-stats"})
+# options and commands that measure pixels: their statistics, or their outline
+MEASURED = frozenset(
+    {"--stats", "--approx-stats", "--min-max", "--hist", "-stats", "zonal-stats", "footprint"}
+)
 PIXEL = 0.01  # pixels; allowed difference between two positions of one raster
 HALF = 180.0  # degrees
 NEAR = 1e-6  # fraction of the largest coordinate of an extent
@@ -294,16 +296,30 @@ def is_of(drivers, path, kind):
 
 
 def raster_checks(path, job):
-    stores, measured = is_of(RASTERS, path, gdal.OF_RASTER), MEASURED.intersection(job.get("options", ()))
+    options = [str(word) for word in job.get("options", ())]
+    stores, measured = is_of(RASTERS, path, gdal.OF_RASTER), measures(options)
+    looks_up = "pixel-info" in options[:2]
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_RASTER) if stores or measured else None
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER) if stores or measured or looks_up else None
         findings = []
         if dataset is not None and stores:
             reduced = reads_less(job, dataset)
             findings += part("stored").raster_checks(dataset, reads=not job["outputs"], reduced=reduced)
         if dataset is not None and measured:
             findings += part("collars").zeros_around(dataset)
+            if not job["outputs"]:
+                checks = part("raster_checks")
+                findings += checks.fill_checks(dataset, checks.value_ranges(dataset))
+        if dataset is not None and looks_up:
+            findings += part("masks").position_checks(dataset, options)
     return findings
+
+
+def measures(options):
+    """True if a call measures all pixels that are data, and does not say itself which are not."""
+    return bool(MEASURED.intersection(options)) and not any(
+        word.startswith("--input-nodata=") for word in options
+    )
 
 
 def copies_features(job):

@@ -68,10 +68,14 @@ def pixel_checks(path, dataset, facts, rows, origin):
         yield from copied_pixel_checks(facts, others)
         yield from rotation_checks(facts, others)
         yield from joined_checks(dataset, others)
+        if not origin.updates:
+            yield from part("values").merged_checks(dataset, facts, others)
     if origin.options[:2] == ("vector", "grid"):
         yield from part("grids").grid_checks(dataset, origin.sources, origin.options)
+    if origin.options[:2] == ("raster", "color-map"):
+        yield from part("color_maps").color_map_checks(dataset, origin.sources, origin.options)
     if "combined" in origin.expected:
-        yield from combined_checks(origin.sources)
+        yield from combined_checks(origin.sources, origin.options)
     if not origin.updates and any(word.startswith("--resampling=") for word in origin.options):
         yield from part("values").class_checks(dataset, origin.sources)
     if "holes" in origin.expected and not origin.updates:

@@ -22,8 +22,10 @@ CORNERS = 8  # corners of the hull, at most, for a raster that was rotated or wa
 WOBBLE = 1.5  # pixels; tolerance for the edges of the hull
 
 
-def collar_checks(dataset, facts, sources, cutting_shape=None):
+def collar_checks(dataset, facts, sources, cutting_shape=None, *, needs_all=False):
     """Reports zeros outside all inputs, or outside the shapes that cut the raster, if they count as data.
+
+    With `needs_all`, a pixel needs all inputs, so zeros outside one of them are reported.
 
     An example is the corners of a rotated raster without nodata. The cutting shapes are the layers among the sources,
     and `cutting_shape`: WKT or GeoJSON, and the name of its CRS.
@@ -37,11 +39,11 @@ def collar_checks(dataset, facts, sources, cutting_shape=None):
     cutting += [within(*cutting_shape, dataset)] if cutting_shape else []
     if not rasters or None in (*covering, *cutting):
         return
-    places = places_of(facts["size"])
+    places, enough = places_of(facts["size"]), all if needs_all else any
     beyond = [
         place
         for place in places
-        if not (any(test(*place) for test in covering) and all(test(*place) for test in cutting))
+        if not (enough(test(*place) for test in covering) and all(test(*place) for test in cutting))
     ]
     if FEW <= len(beyond) < len(places) and zeros_at(dataset, beyond) > 0.8 * len(beyond):
         yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / len(places), 1)}

@@ -3,7 +3,7 @@
 import numpy
 from osgeo import gdal, osr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
 SIDE = 256  # pixels per side of the sample of a mask that is read completely
@@ -36,6 +36,22 @@ def mask_checks(dataset, sources, expected):
             compared, lost = compared + known, lost + shown
     if compared and lost > LOST * compared:
         yield {"code": "mask_lost", "percent": round(100 * lost / compared, 1)}
+
+
+def position_checks(dataset, options):
+    """Reports positions on pixels that a mask hides: GDAL shows their values like those of any other pixel."""
+    words = dict(word.partition("=")[::2] for word in options)
+    numbers = [float(number) for number in words.get("--position", "").split(",") if number]
+    places, crs = numpy.array(numbers[: 2 * MOST]).reshape(-1, 2), words.get("--position-crs", "pixel")
+    if dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_PER_DATASET:
+        return
+    if crs == "pixel":
+        pixels = [(int(x), int(y)) for x, y in places.tolist()]
+    else:
+        pixels = pixels_at(dataset, None if crs == "dataset" else reference(crs), places)
+    count = sum(pixel is not None and not is_shown(dataset, pixel) for pixel in pixels)
+    if count:
+        yield {"code": "mask_ignored", "count": count, "of": len(pixels)}
 
 
 class Hidden:

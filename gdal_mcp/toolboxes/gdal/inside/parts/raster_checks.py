@@ -23,13 +23,11 @@ LIMITS = {
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
 FEET = {"foot", "US survey foot"}
-# values that mean nodata in many datasets, and hardly ever a measurement
-FILLS = (
-    *(-9999.0, -99999.0, -32767.0, -32768.0),
-    -3.4028234663852886e38,  # the lowest Float32, which ESRI's programs write
-    -3.4028230607370965e38,  # the lowest Float32 in text with 7 digits, read back as Float32
-    -1.7976931348623157e308,  # the lowest Float64
-)
+# values that mean nodata in many datasets, and hardly ever a measurement; 1e20 is that of climate models
+FILLS = (-9999.0, -99999.0, -32767.0, -32768.0, 1e20, 1.0000000200408773e20)
+# so are the limits of floating-point types, which ESRI's programs and Surfer write, and the default of netCDF (9.97e36)
+ENORMOUS = 1e30
+NAME_OF_INPUT = re.compile(r"--input=(\w+)=")
 
 
 def raster_checks(dataset, facts, rows, origin):
@@ -53,7 +51,9 @@ def raster_checks(dataset, facts, rows, origin):
         yield from (
             collars.stack_checks(dataset, facts, sources)
             if stacked
-            else collars.collar_checks(dataset, facts, sources, origin.cutting_shape)
+            else collars.collar_checks(
+                dataset, facts, sources, origin.cutting_shape, needs_all="pansharpen" in origin.options
+            )
         )
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
@@ -79,13 +79,33 @@ def unwritten_blocks(dataset, options):
     return unwritten, len(places)
 
 
-def nodata_checks(dataset, facts, rows, sources):
-    for number, band in enumerate(facts["bands"]):
-        low, high = LIMITS.get(band["type"], (-math.inf, math.inf))
-        lowest = rows[number].get("min") if number < len(rows) and rows[number] else None
-        if low < 0 and lowest in FILLS and facts["bands"][-1]["color"] != "Alpha":
-            yield {"code": "nodata_undeclared", "band": number, "minimum": lowest}
+def fill_checks(dataset, rows):
+    """Reports the first band in which a usual code for missing data counts as data."""
+    for number, row in enumerate(rows):
+        value = fill_of(row, dataset.GetRasterBand(number + 1))
+        if value is not None:
+            yield {"code": "nodata_undeclared", "band": number, "minimum": value}
             return
+
+
+def fill_of(row, band):
+    """The lowest or highest value of a band if it is a usual code for missing data; None if neither is.
+
+    A netCDF variable may name several codes, of which GDAL takes one as the nodata value.
+    """
+    stated = band.GetMetadataItem("missing_value")
+    for value in (row.get("min"), row.get("max")) if row else ():
+        is_number = isinstance(value, (int, float))  # text if JSON cannot represent it
+        if is_number and (value in FILLS or abs(value) >= ENORMOUS or str(value) == stated):
+            return value
+    return None
+
+
+def nodata_checks(dataset, facts, rows, sources):
+    fills = [] if facts["bands"][-1]["color"] == "Alpha" else list(fill_checks(dataset, rows))
+    yield from fills
+    for number, band in enumerate(() if fills else facts["bands"]):
+        low, high = LIMITS.get(band["type"], (-math.inf, math.inf))
         nodata = dataset.GetRasterBand(number + 1).GetNoDataValue()
         fits = nodata is None or low <= nodata <= high or (math.isnan(nodata) and low == -math.inf)
         if not fits and any(map(with_holes, sources)):
@@ -179,22 +199,37 @@ def joined_checks(dataset, sources):
         if dataset.RasterCount == 1 and len(units) > 1:
             yield {"code": "units_differ", "count": len(units)}
         declared = {band.GetNoDataValue() for band in bands} - {None}
+        own = dataset.GetRasterBand(1).GetNoDataValue()
         for number, band in enumerate(bands):
-            if band.GetMaskFlags() != gdal.GMF_ALL_VALID or not declared:
+            # an input with a nodata value of its own loses pixels only to that of the output
+            there = band.GetNoDataValue()
+            others = declared if there is None else declared & {own} - {there}
+            if not others:
                 continue
             exact = band.XSize * band.YSize <= MAX_PIXELS
             limits = band.ComputeRasterMinMax(not exact, can_return_none=True)
-            if limits and declared & set(limits):
-                yield {"code": "nodata_in_others", "input": number, "minimum": min(declared & set(limits))}
+            if limits and others & set(limits):
+                yield {"code": "nodata_in_others", "input": number, "minimum": min(others & set(limits))}
                 return
 
 
-def combined_checks(sources):
+def combined_checks(sources, options):
     """Reports bands in metres and bands in feet that a formula combines."""
-    bands = [band for _, row in sources if row for band in row["facts"].get("bands", ())]
-    units = {band.get("unit") for band in bands}
+    units = {band.get("unit") for band in bands_of_formula(sources, options)}
     if "metre" in units and units & FEET:
         yield {"code": "units_combined"}
+
+
+def bands_of_formula(sources, options):
+    """Yields the facts of the bands that a formula names: `A` for all bands of an input, `A[2]` for one."""
+    formula = " ".join(word for word in options if word.startswith("--calc="))
+    names = [found[1] for word in options if (found := NAME_OF_INPUT.match(word))]
+    for number, (_, row) in enumerate(sources):
+        bands = row["facts"].get("bands", ()) if row else ()
+        if len(names) == len(sources):
+            used = re.findall(rf"\b{names[number]}\b(?:\[(\d+)\])?", formula.partition("=")[2])
+            bands = [band for i, band in enumerate(bands, 1) if {"", str(i)} & set(used)]
+        yield from bands
 
 
 def unit_of(band):

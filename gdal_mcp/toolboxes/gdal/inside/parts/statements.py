@@ -20,6 +20,7 @@ NO_RESULT = -1.5e308  # replaces nodata when a formula is run again
 ENORMOUS = 1e150  # a larger result was computed from NO_RESULT, for example as its root
 # options of `vector rasterize` with which polygons need no pixel, or always have one
 CHOOSING = ("--all-touched", "--where", "--sql", "--invert", "--3d")
+CONDITIONS = ("--where", "--sql")
 MAX_PIXELS = 4 << 20
 # checks of the values that a formula or a burned attribute puts into a raster
 OF_VALUES = ("not_finite", "values_clamped", "values_rounded", "values_equal_nodata", "results_equal_nodata")
@@ -146,6 +147,7 @@ def checks_of_values(job):
         if burns:
             yield from rounded_checks(job)
             yield from unseen_checks(job, output)
+            yield from null_checks(job)
         raw = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
         values, count, band = raw[numpy.isfinite(raw)], {"of": int(raw.size)}, output.GetRasterBand(1)
         if calculates and (none := no_numbers(raw, job["sources"])):
@@ -217,15 +219,15 @@ def burned(job):
     return values or [feature.GetFieldAsDouble(place) for feature, place in attributes(job)]
 
 
-def attributes(job):
-    """Yields each feature with a value to burn, and the index of the field of that value."""
+def attributes(job, *, nulls=False):
+    """Yields each feature with a value to burn, and the index of the field of that value; with `nulls`, all features."""
     words = (word.partition("=") for word in job["options"])
     name = next((value for option, _, value in words if option == "--attribute-name"), "")
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
     for layer in layers_of(dataset) if name else ():
         place = layer.GetLayerDefn().GetFieldIndex(name)
         some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
-        yield from ((feature, place) for feature in some if feature.IsFieldSetAndNotNull(place))
+        yield from ((feature, place) for feature in some if nulls or feature.IsFieldSetAndNotNull(place))
 
 
 def is_rounded(attribute):
@@ -239,6 +241,15 @@ def rounded_checks(job):
     """Reports whole numbers that are burned as other numbers, because GDAL burns them as doubles."""
     if count := sum(map(is_rounded, attributes(job))):
         yield {"code": "digits_in_pixels", "count": count}
+
+
+def null_checks(job):
+    """Reports features without a value to burn, for which GDAL burns 0."""
+    if any(word.startswith(CONDITIONS) for word in job["options"]):
+        return
+    count = sum(not feature.IsFieldSetAndNotNull(place) for feature, place in attributes(job, nulls=True))
+    if count:
+        yield {"code": "nulls_burned", "count": count}
 
 
 def unseen_checks(job, output):

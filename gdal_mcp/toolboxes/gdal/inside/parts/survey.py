@@ -13,6 +13,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 MAX_FEATURES = 20_000  # features of a layer that is read completely
 FIRST_FEATURES = 2_000  # features that are read of a larger layer
 MAX_SECONDS = 1.5  # seconds of CPU time for all layers of a call together
+EXACT = 2**53  # a larger floating-point number does not represent every whole number
 MAX_FIELDS = 100
 MANY_DIGITS = 16  # the number from which a double may not represent a whole number
 MOST_GAPS = 2  # largest feature id per feature that can be explained by deleted features
@@ -243,7 +244,8 @@ def item_text(value, kind):
 
 
 def short_text(number):
-    return str(int(number)) if number.is_integer() else f"{number:.10g}"
+    exact = number.is_integer() and abs(number) <= EXACT
+    return str(int(number)) if exact else f"{number:.10g}"
 
 
 def spans_of_parts(geometry):

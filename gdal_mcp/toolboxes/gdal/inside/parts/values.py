@@ -19,7 +19,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import (
     is_float,
     value_ranges,
 )
-from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import FILLS
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import fill_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
@@ -29,6 +29,9 @@ CURVE_SECONDS = 3.0  # seconds of CPU time for layers that do not declare whethe
 FEW_FLOATS = 17  # distinct values; classes stored as floating point have fewer
 MANY = 33  # distinct values; classes stored as integers have fewer
 FEW_CODES = 8  # distinct values that count as codes without further evidence
+# formats and compressions that change values by design; the host checks what they are used for
+LOSSY = re.compile(r"JP|WEBP|JXL|AVIF|HEIF|GPKG|MBTiles|LERC|KMLSUPEROVERLAY")
+MERGED = 0.5  # fraction of the distinct values, at most, that is left if values were merged
 EVEN = 0.5  # fraction of the pixels that equal their neighbour; classes form areas
 UNSIGNED = ("Byte", "UInt8", "UInt16", "UInt32")
 # names of bands and files, in lower case, with bit flags (QA_PIXEL, SCL, Fmask), classes, years and dates, and directions
@@ -87,8 +90,8 @@ def look(dataset, what):
 
 
 def fills(dataset, bands):
-    shown = bands[0].GetMaskFlags() == gdal.GMF_ALL_VALID
-    return {"fills": shown and any(row and row.get("min") in FILLS for row in value_ranges(dataset))}
+    pairs = zip(value_ranges(dataset), bands, strict=False)
+    return {"fills": any(fill_of(row, band) is not None for row, band in pairs)}
 
 
 def heights(dataset, bands):
@@ -253,6 +256,36 @@ def class_checks(output, sources):
     between = after[(after > before[0]) & (after < before[-1])]
     if new := len(numpy.setdiff1d(between, before)):
         yield {"code": "classes_mixed", "count": new}
+
+
+def merged_checks(output, facts, sources):
+    """Reports different values of the input that are equal in the output, which has fewer digits or another type.
+
+    Only pixels in the middle of the first band are compared, and only if the format or the type changed. Lossy formats
+    are left out, and fractions that become whole numbers, which a probe finds before the call.
+    """
+    rows = [(path, row["facts"]) for path, row in sources if row and "bands" in row["facts"]]
+    lossy = LOSSY.match(facts["driver"]) or LOSSY.search(facts.get("compression") or "")
+    alike = all(row.get(key) == facts.get(key) for _, row in rows for key in ("size", "extent", "band_count"))
+    if lossy or len(rows) != 1 or not alike:
+        return
+    path, before = rows[0]
+    kinds = [(row["driver"], row["bands"][0]["type"]) for row in (before, facts)]
+    source = gdal.OpenEx(path, gdal.OF_RASTER) if kinds[0] != kinds[1] else None
+    bands = [dataset.GetRasterBand(1) for dataset in (source, output)] if source is not None else []
+    if not bands or (is_float(bands[0]) and not is_float(bands[1])):
+        return
+    of, count = (len(in_the_middle(band)) for band in bands)
+    if of > 2 and count <= of * MERGED:
+        yield {"code": "values_merged", "band": 0, "count": count, "of": of}
+
+
+def in_the_middle(band):
+    """The distinct values of the pixels in the middle of a band, without hidden ones."""
+    width, height = min(band.XSize, SIDE), min(band.YSize, SIDE)
+    window = (band.XSize - width) // 2, (band.YSize - height) // 2, width, height
+    values, shown = band.ReadAsArray(*window), band.GetMaskBand().ReadAsArray(*window)
+    return numpy.unique(values[shown != 0])
 
 
 def unique_values(band):

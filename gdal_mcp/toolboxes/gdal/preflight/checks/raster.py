@@ -10,6 +10,9 @@ from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercato
 from gdal_mcp.toolboxes.gdal.preflight.estimate import output_raster
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
+_FEET: Final = frozenset({"foot", "US survey foot"})
+# these copy or repair pixels, so all bands of the input are expected in the output
+_FIRST_BAND: Final = frozenset({"raster fill-nodata", "raster sieve"})
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
 _ALL_BITS: Final = 100  # percent
 _SLACK: Final = 0.01  # fraction of a pixel
@@ -193,8 +196,9 @@ def zones_not_covered(call: AlgorithmCall) -> Iterator[Finding]:
     if not is_same_crs or facts.extent is None or zones.extent is None or facts.pixel_size is None:
         return
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
-    if max((own - its) * sign for own, its, sign in pairs) > max(facts.pixel_size):
-        yield make_finding("zones_beyond")
+    slack = max(facts.pixel_size) * (1 if zones.kind == "vector" else _SLACK)
+    if max((own - its) * sign for own, its, sign in pairs) > slack:
+        yield make_finding("zones_beyond" if zones.kind == "vector" else "raster_of_zones_beyond")
 
 
 def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
@@ -203,6 +207,32 @@ def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
     scaled = call.text("xscale") and call.text("yscale")  # the correction that the finding suggests
     if in_mercator and call.path in ("raster slope", "raster hillshade") and not scaled:
         yield make_finding("mercator_units", {"factor": factor})
+
+
+def distances_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds distances between pixels in Web Mercator, which are not those on the ground."""
+    facts, factor = call.input, mercator_factor(call.input)
+    measures = (call.path == "raster proximity" and call.text("distance-units") == "geo") or (
+        call.path == "raster viewshed" and (call.text("max-distance") or call.text("min-distance"))
+    )
+    if measures and facts is not None and same_crs(facts.crs, "EPSG:3857") and factor >= MERCATOR_SLACK:
+        yield make_finding("measured_in_mercator", {"factor": factor, "square": factor**2})
+
+
+def sight_in_feet(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds viewsheds of heights or distances that are not in metres, in which GDAL computes the earth's curvature."""
+    facts = call.input
+    if call.path != "raster viewshed" or facts is None or call.text("curvature-coefficient"):
+        return
+    if facts.unit_metres or (facts.value_unit in _FEET and facts.degrees is False):
+        yield make_finding("sight_in_feet")
+
+
+def one_band_of_several(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds outputs that have only the first of several bands."""
+    facts = call.input
+    if call.path in _FIRST_BAND and facts is not None and facts.bands > 1 and not call.text("band"):
+        yield make_finding("one_band_of_several", {"count": facts.bands})
 
 
 def scale_ignored(call: AlgorithmCall) -> Iterator[Finding]:
@@ -318,6 +348,9 @@ CHECKS: Final = (
     classic_programs,
     zones_not_covered,
     terrain_in_mercator,
+    distances_in_mercator,
+    sight_in_feet,
+    one_band_of_several,
     scale_ignored,
     nearest,
     lossy,

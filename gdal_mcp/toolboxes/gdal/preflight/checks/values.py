@@ -19,6 +19,7 @@ from gdal_mcp.toolboxes.gdal.preflight.call import (
     number_of,
     options_of,
 )
+from gdal_mcp.toolboxes.gdal.preflight.checks.mapping import gives_class
 from gdal_mcp.toolboxes.gdal.preflight.checks.raster import keeps_all
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
@@ -40,7 +41,9 @@ _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
 # algorithms that resample, with their default method
 _RESAMPLES: Final = {
-    **dict.fromkeys(("raster reproject", "raster resize", "raster overview add"), "nearest"),
+    **dict.fromkeys(
+        ("raster reproject", "raster resize", "raster overview add", "raster pixel-info"), "nearest"
+    ),
     "raster tile": "cubic",
 }
 # zonal statistics that rest on a mean
@@ -91,7 +94,7 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         reading.measures_flat_lengths(text) for _, arguments in steps for text in arguments.get("sql", ())
     ):
         probes.append("lengths")
-    if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
+    if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft) or _mapping(steps):
         probes.append("holes")
     cares = any(
         _NODATA_ARGUMENTS & set(arguments) or "?" in "".join(arguments.get("calc", ()))
@@ -115,7 +118,8 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if mixing or (lossy and not _lossless(options)) or _rounds(options) or _warps(driver, options):
         probes.append("classes")
     kinds = [kind for _, arguments in steps for kind in arguments.get("output-data-type", ())]
-    if "average" in mixing and not kinds:
+    means = any(arguments.get("pixel-function") == ("mean",) for _, arguments in steps)
+    if ("average" in mixing or means) and not kinds:
         probes.append("shares")
     if driver == "COG" and _mixes_overviews(options):
         probes += ["overviews", "overview_directions"]
@@ -228,8 +232,16 @@ def _nodata_of_edit(steps: Sequence[AlgorithmStep]) -> str:
     return values[-1] if values and all(path in KEEPS_PIXELS for path, _ in steps) else ""
 
 
-def _of_holes(steps: Sequence[AlgorithmStep]) -> Iterator[Finding]:
+def _mapping(steps: Sequence[AlgorithmStep]) -> str:
+    """The mapping of `raster reclassify` if it is the first step that changes pixels; else ""."""
+    path, arguments = next((step for step in steps if step[0] not in KEEPS_PIXELS), ("", {}))
+    return arguments.get("mapping", ("",))[0] if path == "raster reclassify" else ""
+
+
+def _of_holes(steps: Sequence[AlgorithmStep], nodata: float | None = None) -> Iterator[Finding]:
     """The finding if the first step that changes pixels treats nodata pixels as data."""
+    if nodata is not None and (mapping := _mapping(steps)) and gives_class(mapping, nodata):
+        yield make_finding("nodata_mapped", {"nodata": nodata})
     path, arguments = next((step for step in steps if step[0] not in KEEPS_PIXELS), ("", {}))
     functions = {text.partition("(")[0].strip() for text in arguments.get("calc", ())}
     if arguments.get("dialect") == ("builtin",) and functions <= _SKIPS_NODATA:
@@ -261,7 +273,7 @@ def findings(
         elif name == "holes" and look.get("holes") and merges:
             yield make_finding("nodata_merged")
         elif name == "holes" and look.get("holes"):
-            yield from _of_holes(steps)
+            yield from _of_holes(steps, nodata)
         elif look.get(key):
             numbers = {"count": look[key], "of": look.get("of")} if name == "lengths" else {}
             yield make_finding(check, change=change, refuses=name in REFUSING_PROBES, numbers=numbers)
