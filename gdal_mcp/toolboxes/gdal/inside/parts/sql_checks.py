@@ -20,6 +20,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
+from gdal_mcp.toolboxes.gdal.inside.parts.value_probes import value_checks
 
 MOST_SECONDS = 3.0  # seconds of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
@@ -91,7 +92,7 @@ def counted_checks(dataset, outline, read_first, dialect):
         for select in outline["selects"]:
             counting = Counting(dataset, outline, select, read_first, dialect)
             joins = (multiplied_rows, lost_rows) if select["joins_others"] else ()
-            every = (not_aggregated, null_geometries, compared_times, averaged_rates)
+            every = (not_aggregated, null_geometries, compared_times, averaged_rates, value_checks)
             for check in (*every, *joins, geometry_checks):
                 if time.process_time() > until:
                     yield UNEXAMINED

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import geometry_probes
 from gdal_mcp.toolboxes.gdal.preflight.sql.measures import measured_columns
+from gdal_mcp.toolboxes.gdal.preflight.sql.probes import value_probes
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import columns_added, columns_compared
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     AGGREGATES,
@@ -176,6 +177,7 @@ def _measures(select: "Expr") -> Data:
             _sum(call) for call in _selected_calls(select) if function(call) in _SUMS and _is_plain_sum(call)
         ],
         "days": list(_days(select)),
+        "probes": value_probes(select),
         **geometry_probes(select),
     }
 

@@ -36,7 +36,19 @@ if TYPE_CHECKING:
 _MEASURES: Final = {
     **dict.fromkeys(("area", "length", "glength", "perimeter"), 2),
     "distance": 3,
-    **dict.fromkeys(("buffer", "maxdistance", "dwithin"), 99),
+    **dict.fromkeys(
+        (
+            "buffer",
+            "maxdistance",
+            "dwithin",
+            "simplify",
+            "simplifypreservetopology",
+            "snaptogrid",
+            "segmentize",
+        ),
+        99,
+    ),
+    **dict.fromkeys(("concavehull", "offsetcurve", "hausdorffdistance", "frechetdistance"), 99),
     "ptdistwithin": 4,
 }
 _RELATIONS: Final = frozenset(
