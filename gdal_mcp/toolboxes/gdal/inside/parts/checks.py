@@ -70,6 +70,7 @@ def of_pixels(path, dataset, facts, rows, origin):
         yield from joined_checks(dataset, others)
     if origin.options[:2] == ("vector", "grid"):
         yield from part("grids").grid_checks(dataset, origin.sources, origin.options)
+        yield from part("grids").fill_checks(origin.sources, origin.options)
     if "combined" in origin.expected:
         yield from combined_checks(origin.sources)
     if not origin.updates and any(word.startswith("--resampling=") for word in origin.options):

@@ -17,7 +17,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
     lost_rows,
     multiplied_rows,
 )
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 from gdal_mcp.toolboxes.gdal.inside.parts.value_probes import value_checks
@@ -57,6 +57,7 @@ def column_checks(dataset, outline):
         yield {"code": "sixtieths_cut"}
     if any(are(kinds, name, TIMES) for name in outline["added"]):
         yield {"code": "date_arithmetic"}
+    yield from part("distortion").checks(dataset, outline)
 
 
 def ambiguous_names(layer):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import geometry_probes
 from gdal_mcp.toolboxes.gdal.preflight.sql.measures import measured_columns
 from gdal_mcp.toolboxes.gdal.preflight.sql.probes import value_probes
-from gdal_mcp.toolboxes.gdal.preflight.sql.reading import columns_added, columns_compared
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import columns_added, columns_compared, crs_measured
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     AGGREGATES,
     COMPARISONS,
@@ -74,6 +74,7 @@ def outline_of(text: str) -> Data | None:
         "matched": sorted(_matched(tree)),
         "nulls": sorted(_tested_for_null(tree)),
         "measured": measured_columns(tree),
+        "measured_in": sorted(crs_measured(text)),
         "named": sorted({column.name.lower() for column in columns(tree.walk())}),
         "as_numbers": sorted(columns_compared(text) | columns_added(text)),
         "divided": [sorted(names) for names in _divided(tree)],
