@@ -61,7 +61,7 @@ def page_checks(path):
         file.seek(max(0, os.path.getsize(path) - PART))
         tail = file.read()
     about = (
-        head.partition(b'"features"')[0] + b" " + tail.rpartition(b"]")[2]
+        head.partition(b'"features"')[0] + b" " + tail.rpartition(b'"geometry"')[2]
         if b"{" in head[:8]
         else head[:4096]
     )

@@ -40,6 +40,7 @@ _LETTERS: Final = {"upper": "à-öø-þāăąćčďđēėęěğīįıłńňőœ�
 # numbers that stand for a missing value in tables of measurements
 _FILLS: Final = "(-999, -9999, -99999, -999999, -32768, -999.25)"
 _TOTALS: Final = ("total", "totals", "grand total", "sum", "all", "gesamt", "summe", "insgesamt", "totale")
+_JOINING: Final = ("and", "paren")
 _REJECTS_NULL: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "between", "like", "in"})
 _ACCEPTS_NULL: Final = frozenset({"is", "case", "or", "null", "select"})
 _SUBSTITUTES: Final = frozenset({"coalesce", "ifnull", "nullif", "iif"})
@@ -58,9 +59,8 @@ def value_probes(select: "Expr") -> list[Probe]:
         *_conditions(select),
         *_chains(select),
     )
-    return [
-        dict(probe) for probe in {probe["count"] + probe["condition"]: probe for probe in every}.values()
-    ][:_MOST]
+    different = {probe["count"] + probe["condition"]: probe for probe in every}
+    return list(different.values())[:_MOST]
 
 
 def _probe(
@@ -233,7 +233,7 @@ def _conditions(select: "Expr") -> Iterator[Probe]:
     where = select.args.get("where")
     parts = _conjuncts(where.this) if where is not None else []
     tested = {text_of(column) for part in parts if _tests_null(part) for column in columns(part.walk())}
-    for part in parts:
+    for part in parts if len(parts) <= _MOST else ():
         inner = plain(part.this) if part.key == "not" else part
         if inner.key not in _REJECTS_NULL or not _is_strict(part):
             continue
@@ -257,9 +257,8 @@ def _outer(select: "Expr", part: "Expr") -> Iterator[Probe]:
 
 def _conjuncts(condition: "Expr") -> "list[Expr]":
     """The conditions that AND joins."""
-    inner = plain(condition)
-    sides = (inner.this, inner.expression) if inner.key == "and" else ()
-    return [part for side in sides for part in _conjuncts(side)] or [inner]
+    nodes = condition.walk(prune=lambda node: node.key not in _JOINING)
+    return [node for node in nodes if node.key not in _JOINING]
 
 
 def _tests_null(part: "Expr") -> bool:
