@@ -126,6 +126,7 @@ joined_once ignoring:geometry_left_out
 extent_outside_crs
     vector_reproject input=with_pole.geojson output=OUT.gpkg output-crs=EPSG:3857
     vector_reproject input=hesse.geojson output=OUT.gpkg output-crs=EPSG:3857
+    vector_reproject input=towns.geojson output=OUT.gpkg output-crs=EPSG:3857
 areas_distorted
     query inputs=["kansas.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 32632)) AS a FROM kansas
     query inputs=["hesse.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 32632)) AS a FROM hesse
