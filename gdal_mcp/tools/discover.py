@@ -8,6 +8,7 @@ from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, schema_and_draft, spelling
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
 from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
+from gdal_mcp.toolboxes.gdal.discovery import read
 from gdal_mcp.toolboxes.gdal.discovery.cities import find_city
 from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
@@ -93,7 +94,8 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
     query, box = arguments.query, arguments.bbox
     if box is None and arguments.input is None:
         query, box = find_city(query)
-    extra = {"query": query, "limit": arguments.limit, "bbox": box}
+    official = read("crs.toml")["official"]
+    extra = {"query": query, "limit": arguments.limit, "bbox": box, "official": official}
     if arguments.input is None:
         # the answer comes from the image's PROJ database, which is as trusted as the image
         return Draft(

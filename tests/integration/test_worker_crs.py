@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gdal_mcp.toolboxes.gdal.discovery import read
 from gdal_mcp.toolboxes.gdal.discovery.cities import find_city
 from tests.data.make import make_data
 from tests.integration.worker_kit import Box
@@ -26,12 +27,17 @@ REACHED = {
     "later": (26, 29),
     "last": (25, 28),
     "tasks": (21, 29),
+    "countries": (27, 30),
 }
+OFFICIAL = read("crs.toml")["official"]
 FEW = 5  # every so many of the questions that the search was tuned with
 
 
 def ask(box: Box, *asked: dict[str, Any]) -> list[dict[str, Any]]:
-    jobs = ({"program": "find_crs", "query": "", "bbox": None, "limit": 5, **question} for question in asked)
+    jobs = (
+        {"program": "find_crs", "query": "", "bbox": None, "limit": 5, "official": OFFICIAL, **question}
+        for question in asked
+    )
     return [done.parsed for done in box.run(*jobs)]
 
 

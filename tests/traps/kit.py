@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.mcp.talk import Talk
-from tests.traps import explained, losses
+from tests.traps import explained, files, losses, queries
 from tests.traps.table import TABLE
 
 TWINS = 3  # the quick test tries a twin of every third code: with all twins it would take twice as long
@@ -49,7 +49,9 @@ def call(text: str) -> tuple[str, dict[str, Any]]:
 
 def cases() -> Iterator[Case]:
     code, marks, twin = "", frozenset[str](), 0
-    for number, line in enumerate((TABLE + explained.TABLE + losses.TABLE).splitlines()):
+    for number, line in enumerate(
+        (TABLE + explained.TABLE + losses.TABLE + queries.TABLE + files.TABLE).splitlines()
+    ):
         if line.startswith(" "):
             yield Case(code, twin, *call(line.strip().replace("OUT", f"trap{number}")), marks)
             twin += 1

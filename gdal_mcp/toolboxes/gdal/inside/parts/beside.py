@@ -42,6 +42,9 @@ PIXEL = 0.01  # pixels; allowed difference between two positions of one raster
 HALF = 180.0  # degrees
 NEAR = 1e-6  # fraction of the largest coordinate of an extent
 
+SPANNING = frozenset(
+    {"convex-hull", "concave-hull", "grid"}
+)  # commands whose result covers what is between features
 BY_EXTENT = (
     "rasterize",
     "grid",
@@ -66,6 +69,11 @@ def prepare(job, errors):
     files = [*filter(os.path.isfile, dict.fromkeys([*job["inputs"], *job.get("sources", ())]))]
     if any(path.lower().endswith(".shp") for path in files):
         job["restored"] = part("restored").restore(job, files)
+    for path in files:
+        if part("text_files").is_utf16(path):
+            raise RuntimeError(
+                f"{os.path.basename(path)} is in UTF-16, which GDAL does not read: save it as UTF-8"
+            )
     databases = [path for path in files if is_database(path)]
     for path in databases:
         if head(f"{path}-journal", len(JOURNAL)) == JOURNAL:
@@ -242,11 +250,18 @@ def checks(job):
         yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job.get("options", ())))
         yield from (
             finding
-            for finding in extent_checks(number, path, reads=not job["outputs"], copies=copies_features(job))
+            for finding in extent_checks(
+                number,
+                path,
+                reads=not job["outputs"],
+                copies=copies_features(job),
+                spans_all=not SPANNING.isdisjoint(job.get("options", ())),
+            )
             if not (named and finding["code"] == "encoding_misread")
         )
         yield from ({**finding, "input": number} for finding in raster_checks(path, job))
         yield from sheet_checks(number, path, job)
+        yield from ({**finding, "input": number} for finding in part("text_files").checks(path))
         yield from kml_checks(number, path)
 
 
@@ -330,7 +345,7 @@ def copies_features(job):
     )
 
 
-def extent_checks(number, path, *, reads, copies):
+def extent_checks(number, path, *, reads, copies, spans_all):
     if not is_of(VECTORS, path, gdal.OF_VECTOR):
         return
     if os.path.getsize(path) > MAX_BYTES:
@@ -343,7 +358,7 @@ def extent_checks(number, path, *, reads, copies):
         parts = [
             (index, edges)
             for index, layer in enumerate(layers)
-            if reads and (edges := antimeridian_parts(layer))
+            if (reads or spans_all) and (edges := antimeridian_parts(layer))
         ]
         own = [
             {**finding, "input": number, "layer": index}

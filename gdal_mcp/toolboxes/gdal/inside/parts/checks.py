@@ -72,6 +72,7 @@ def pixel_checks(path, dataset, facts, rows, origin):
             yield from part("values").merged_checks(dataset, facts, others)
     if origin.options[:2] == ("vector", "grid"):
         yield from part("grids").grid_checks(dataset, origin.sources, origin.options)
+        yield from part("grids").fill_checks(origin.sources, origin.options)
     if origin.options[:2] == ("raster", "color-map"):
         yield from part("color_maps").color_map_checks(dataset, origin.sources, origin.options)
     if "combined" in origin.expected:

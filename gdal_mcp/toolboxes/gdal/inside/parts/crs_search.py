@@ -59,6 +59,7 @@ TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees by which a requested box is enlarged on each side
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
+NO_GRID = -1.0  # penalty for a CRS that is no grid, if a national one is asked for
 AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
 PARTIAL = re.compile(
     r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
@@ -95,7 +96,8 @@ def run_find_crs(job, _report):
     exact = by_code(database, query)
     if not exact and (unknown := search.unknown()) and (corrected := database.similar(unknown)):
         search = Search(database, correct(query, corrected), box, datum)
-    ids = (exact or search.best())[: min(int(job["limit"]), LIMIT)]
+    ids = exact or list(dict.fromkeys([*search.official(job.get("official", {})), *search.best()]))
+    ids = ids[: min(int(job["limit"]), LIMIT)]
     chosen = database.chosen(ids)
     matches = [search.row(row_id, *chosen[row_id]) for row_id in ids]
     unknown = [] if exact else search.unknown()
@@ -270,6 +272,17 @@ class Search:
         }
         return self.varied(sorted(close, key=lambda row_id: (-scores[row_id], row_id)), scores)
 
+    def official(self, codes):
+        """The row ids of the CRSs that a country uses officially, if the question asks only for these.
+
+        `codes` has them by country, where the database does not show them, as for zones of UTM.
+        """
+        question = self.question
+        asked = NATIONAL & set(question.exact) and not self.distinguishing_words
+        plain = set(question.meanings) <= {"metre"}
+        named = codes.get(question.country, ()) if asked and plain and self.box is None else ()
+        return [row_id for code in named for row_id in by_code(self.database, code)[:1]]
+
     def varied(self, ranked, scores):
         """Reorders CRSs: each moves down a little for every better CRS with the same projection."""
         earlier, repeated = Counter(), {}
@@ -289,7 +302,8 @@ class Search:
         # of two CRSs that differ only in the axis order, programs use the one with easting first
         merit -= 0.1 * (crs["orientation"] == "north")
         if NATIONAL & set(self.question.exact):
-            merit += NATION * (1 if is_national(crs, usages) else -1)
+            grid = 0 if crs["kind"] == "projected" or meanings else NO_GRID
+            merit += NATION * (1 if is_national(crs, usages) else -1) + grid
             merit += NATION * ("national grid" in crs["name"].lower())
         merit += sum(0.3 * holds(SUITING_SCOPES.get(meaning, "^$"), scopes) for meaning in meanings)
         merit += sum(0.5 * holds(NAMED_SO.get(meaning, "^$"), crs["name"]) for meaning in meanings)

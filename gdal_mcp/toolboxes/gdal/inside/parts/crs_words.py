@@ -114,6 +114,7 @@ class CrsQuery:
         self.zone = (re.search(r"\bzone \d+\b", text) or [""])[0]
         self.words = [word for word in WORD.findall(text) if word not in IDLE]
         self.place = []  # the words that name the place
+        self.country = ""  # the name of the place in the database, if the words are the name of an area
 
     def find_place(self, extents):
         """Sets `place` to the longest run of words that names a place, and returns the boxes of that place.
@@ -132,7 +133,7 @@ class CrsQuery:
                     ranked[name].append((rank, extent[4:]))
         for name, run in spelt:
             if name in ranked:
-                self.place = run
+                self.place, self.country = run, name
                 return best_boxes(ranked[name])
         return []
 

@@ -9,6 +9,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 DEGREE = math.pi / 180
 # points per side of a transformed box; the sides of a projected box become curves
 POINTS_A_SIDE = 21
+FARTHEST = 8e7  # metres
 NEAR = 0.02  # degrees; no two datums are two kilometres apart, and a point has no extent
 BEYOND = 1.01  # factor; a box in a geographic CRS may exceed the limits by a pixel
 
@@ -140,10 +141,17 @@ def crs_checks(facts, crs):
         yield {"code": "crs_missing"}
     elif outside(facts["extent"], crs):
         yield {"code": "extent_outside_crs"}
+    elif beyond_earth(facts["extent"], crs):
+        yield {"code": "coordinates_beyond_earth"}
     elif degrees_in_metres(facts, crs):
         yield {"code": "degrees_in_projected"}
     elif far_from_use(facts.get("wgs84"), crs):
         yield {"code": "outside_area_of_use"}
+
+
+def beyond_earth(box, crs):
+    """True for coordinates of a projected CRS beyond twice the circumference of the earth, as of a pole in Mercator."""
+    return bool(crs.IsProjected()) and is_box(box) and max(map(abs, box)) * crs.GetLinearUnits() > FARTHEST
 
 
 def degrees_in_metres(facts, crs):

@@ -9,6 +9,9 @@ from osgeo import gdal, ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
+MAX_VALUES = 20_000
+# numbers that stand for missing values in tables of measurements
+FILLS = (-999.0, -9999.0, -99999.0, -999999.0, -32768.0, -999.25)
 MAX_POINTS = 1000  # points of a layer whose cells are read
 # arguments that leave points out, or cells without a value although they have points
 SELECTS = ("--bbox=", "--sql=", "--input-layer=", "--open-option=", "--min-points")
@@ -31,6 +34,29 @@ def grid_checks(dataset, sources, options):
         hidden = sum(value_at(band, *place) == 0 for place in near)
     if hidden:
         yield {"code": "zeros_hidden", "count": hidden, "of": len(near)}
+
+
+def fill_checks(sources, options):
+    """Reports values to interpolate that stand for missing ones, such as -9999, far below the others."""
+    field = next((word.partition("=")[2] for word in options if word.startswith("--zfield=")), "")
+    if not field or any(word.startswith(("--sql=", "--where")) for word in options):
+        return
+    with quiet():
+        values = [value for path, _ in sources for value in values_of(path, field)]
+    others = [value for value in values if value not in FILLS]
+    fills = [value for value in values if value in FILLS]
+    if fills and others and min(others) > max(fills) / 2:
+        yield {"code": "fill_values_interpolated", "count": len(fills), "of": len(values)}
+
+
+def values_of(path, field):
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
+    for layer in layers_of(dataset) if dataset is not None else ():
+        index = layer.GetLayerDefn().GetFieldIndex(field)
+        some = itertools.islice(layer, MAX_VALUES if index >= 0 else 0)
+        yield from (
+            feature.GetFieldAsDouble(index) for feature in some if feature.IsFieldSetAndNotNull(index)
+        )
 
 
 def radii(options):

@@ -188,6 +188,8 @@ def is_part(shape, origin, same_units):
 
     Exchanged axes change only the size on the ellipsoid.
     """
+    if not origin.dimension:
+        return False  # GDAL's area of a point on the ellipsoid is -1
     kind = "area" if origin.of("area")[1] else "length"
     smaller = [
         part < (1 - DIFFERENT_SHARE) * all_of_it

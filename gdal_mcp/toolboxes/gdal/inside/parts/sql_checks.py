@@ -17,9 +17,10 @@ from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
     lost_rows,
     multiplied_rows,
 )
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
+from gdal_mcp.toolboxes.gdal.inside.parts.value_probes import value_checks
 
 MOST_SECONDS = 3.0  # seconds of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
@@ -56,6 +57,7 @@ def column_checks(dataset, outline):
         yield {"code": "sixtieths_cut"}
     if any(are(kinds, name, TIMES) for name in outline["added"]):
         yield {"code": "date_arithmetic"}
+    yield from part("distortion").checks(dataset, outline)
 
 
 def ambiguous_names(layer):
@@ -91,7 +93,7 @@ def counted_checks(dataset, outline, read_first, dialect):
         for select in outline["selects"]:
             counting = Counting(dataset, outline, select, read_first, dialect)
             joins = (multiplied_rows, lost_rows) if select["joins_others"] else ()
-            every = (not_aggregated, null_geometries, compared_times, averaged_rates)
+            every = (not_aggregated, null_geometries, compared_times, averaged_rates, value_checks)
             for check in (*every, *joins, geometry_checks):
                 if time.process_time() > until:
                     yield UNEXAMINED

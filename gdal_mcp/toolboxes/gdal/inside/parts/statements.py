@@ -9,7 +9,7 @@ import math
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS
+from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS, Counting
 from gdal_mcp.toolboxes.gdal.inside.parts.programs import COMPUTING, instantiated
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet, skip
 from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
@@ -76,12 +76,25 @@ def statement_checks(job):
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
             # GDAL's own dialect rejects such a column
-            return [finding for finding in findings if finding["code"] != "column_unknown"]
+            own_findings = [finding for finding in findings if finding["code"] != "column_unknown"]
+            return own_findings + list(joined_once(dataset, outline))
         findings += row_checks(dataset, outline, job["seconds"], dialect=dialect)
         computes = outline is not None and outline["computes"]
         return findings + (
             list(type_checks(dataset, statement["sql"], dialect, computes=computes)) if job["outputs"] else []
         )
+
+
+def joined_once(dataset, outline):
+    """Reports a join in GDAL's own dialect, which takes only one row of the other table for each row."""
+    for select in outline["selects"] if outline is not None and dataset is not None else ():
+        counting = Counting(dataset, outline, select, "", "SQLITE")
+        first = next((item for item in counting.tables if item in counting.items[:1]), None)
+        if first is not None and len(counting.items) > 1:
+            _, several = counting.times(first, filtered=False) or (0, 0)
+            if several:
+                yield {"code": "joined_once", "count": several}
+                return
 
 
 def case_checks(dataset, equalled):
@@ -147,7 +160,7 @@ def checks_of_values(job):
         if burns:
             yield from rounded_checks(job)
             yield from unseen_checks(job, output)
-            yield from null_checks(job)
+            yield from null_checks(job, output)
         raw = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
         values, count, band = raw[numpy.isfinite(raw)], {"of": int(raw.size)}, output.GetRasterBand(1)
         if calculates and (none := no_numbers(raw, job["sources"])):
@@ -220,14 +233,14 @@ def burned(job):
 
 
 def attributes(job, *, nulls=False):
-    """Yields each feature with a value to burn, and the index of the field of that value; with `nulls`, all features."""
+    """Yields each feature with a value to burn, and the index of the field of that value; with `nulls`, those without."""
     words = (word.partition("=") for word in job["options"])
     name = next((value for option, _, value in words if option == "--attribute-name"), "")
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
     for layer in layers_of(dataset) if name else ():
         place = layer.GetLayerDefn().GetFieldIndex(name)
         some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
-        yield from ((feature, place) for feature in some if nulls or feature.IsFieldSetAndNotNull(place))
+        yield from ((feature, place) for feature in some if nulls != feature.IsFieldSetAndNotNull(place))
 
 
 def is_rounded(attribute):
@@ -243,12 +256,12 @@ def rounded_checks(job):
         yield {"code": "digits_in_pixels", "count": count}
 
 
-def null_checks(job):
-    """Reports features without a value to burn, for which GDAL burns 0."""
+def null_checks(job, output):
+    """Reports features without a value to burn, for which GDAL burns 0, unless 0 is nodata."""
     if any(word.startswith(CONDITIONS) for word in job["options"]):
         return
-    count = sum(not feature.IsFieldSetAndNotNull(place) for feature, place in attributes(job, nulls=True))
-    if count:
+    count = sum(1 for _ in attributes(job, nulls=True))
+    if count and output.GetRasterBand(1).GetNoDataValue() != 0:
         yield {"code": "nulls_burned", "count": count}
 
 

@@ -68,6 +68,7 @@ class Column:
 
     def __init__(self, kind):
         self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
+        self.blank = 0  # number of empty texts
         self.largest = 0.0  # largest absolute value of the numbers with many digits
         self.zones, self.local = set(), 0  # of times: UTC offsets, and a digest of the local times
 
@@ -133,6 +134,7 @@ class Survey:
         self.ids.append(feature.GetFID())
         for i, column in enumerate(self.columns[: len(own)]):
             column.add(value_of(feature, i, own[i], column.kind))
+            column.blank += is_blank(feature, i, own[i])
             if own[i] == ogr.OFTDateTime and feature.IsFieldSetAndNotNull(i):
                 column.add_local(feature.GetFieldAsISO8601DateTime(i))
         geometry = feature.GetGeometryRef()
@@ -171,6 +173,12 @@ class Survey:
         """The mean west, south, east and north of the geometries; None if there are none."""
         count = len(self.spans)
         return [edge / count for edge in self._edges] if count else None
+
+
+def is_blank(feature, index, own):
+    return (
+        own == ogr.OFTString and feature.IsFieldSetAndNotNull(index) and not feature.GetFieldAsString(index)
+    )
 
 
 def value_of(feature, index, own, kind):

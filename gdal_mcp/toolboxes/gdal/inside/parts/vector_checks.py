@@ -1,5 +1,6 @@
 """Cheap checks of layer outputs: their content, and what the command must preserve of its input."""
 
+import itertools
 from typing import NamedTuple
 
 from osgeo import ogr
@@ -13,6 +14,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_
 
 MAX_LAYERS = 20
 MAX_BYTES = 64 << 20
+MAX_FEATURES = 20_000
 INDEXED = ("GPKG", "FlatGeobuf", "ESRI Shapefile", "SQLite", "Parquet", "OpenFileGDB", "CSV")
 DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # formats that declare the geometry type of a layer
 OWN_LAYERS = ("GPX",)  # formats whose layers exist even if they are empty
@@ -74,6 +76,7 @@ def layer_checks(dataset, rows, origin):
         source_layers = [layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS)]
         checks += part("digits").digit_checks(layer, after, source_layers, clock, driver)
         checks += type_checks(layer, source_layers) if merges_layers(origin.options) else ()
+        checks += emptied_fields(layer, source_layers) if "set-field-type" in origin.options else ()
         undeclared = row["geometry"] == "Unknown (any)" and after.is_complete and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):
@@ -117,6 +120,37 @@ def type_checks(layer, sources):
         yield {"code": "types_merged", "fields": merged}
 
 
+def emptied_fields(layer, sources):
+    """Reports fields that have fewer values than a field of the same name in the input, whose texts GDAL cannot convert.
+
+    For numbers GDAL warns itself, and writes 0.
+    """
+    names = [field.GetName() for field in fields(layer.GetLayerDefn())]
+    before, after = (
+        [values_of(each, name) for name in names]
+        for each in (sources[0] if len(sources) == 1 else layer, layer)
+    )
+    lost = [a - b for a, b in zip(before, after, strict=True)]
+    if max(lost, default=0) > 0:
+        yield {
+            "code": "values_emptied",
+            "count": sum(number for number in lost if number > 0),
+            "fields": [i for i, number in enumerate(lost) if number > 0],
+        }
+
+
+def values_of(layer, name):
+    """The number of values of a field that are neither NULL nor an empty text."""
+    index = layer.GetLayerDefn().GetFieldIndex(name)
+    some = itertools.islice(layer, MAX_FEATURES if index >= 0 else 0)
+    count = sum(
+        feature.IsFieldSetAndNotNull(index) and feature.GetFieldAsString(index).strip() != ""
+        for feature in some
+    )
+    layer.ResetReading()
+    return count
+
+
 def measured_before(layer, readable, origin):
     """Checks fields whose values were measured from the geometries of the inputs."""
     sources = [source for dataset in readable for source in layers_of(dataset, MAX_LAYERS)]
@@ -126,7 +160,16 @@ def measured_before(layer, readable, origin):
 def was_empty(name, readable):
     """True if the layer of that name is empty in an input too, such as the routes of a GPX file."""
     layers = (dataset.GetLayerByName(name) for dataset in readable)
-    return any(layer is not None and layer.GetFeatureCount() == 0 for layer in layers)
+    return any(layer is not None and is_empty(layer) for layer in layers)
+
+
+def is_empty(layer):
+    """True if a layer has no features. Some formats, such as OSM, do not count them."""
+    count = layer.GetFeatureCount()
+    if count < 0:
+        layer.ResetReading()
+        count = int(layer.GetNextFeature() is not None)
+    return count == 0
 
 
 def makes_columns(options):

@@ -200,6 +200,15 @@ def sampled_at_centroid(call: AlgorithmCall) -> Iterator[Finding]:
         yield make_finding("sampled_at_centroid")
 
 
+def order_lost(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds rows that a statement sorts, and a spatial index sorts again."""
+    indexed = (call.driver or call.written) == "FlatGeobuf" and call.option(
+        "SPATIAL_INDEX", "layer-creation-option"
+    ) != "NO"
+    if indexed and call.path == "vector sql" and reading.sorts(call.text("sql")):
+        yield make_finding("order_lost", change={"layer-creation-option": ("SPATIAL_INDEX=NO",)})
+
+
 def zeros_are_nodata(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds counts in which cells without points become nodata."""
     if call.path == "vector grid count" and not call.text("nodata"):
@@ -210,6 +219,7 @@ CHECKS: Final = (
     hull_of_each_point,
     sampled_at_centroid,
     zeros_are_nodata,
+    order_lost,
     length_in_degrees,
     length_in_feet,
     geojson,

@@ -4,7 +4,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from gdal_mcp.toolboxes.gdal.preflight.sql.tree import COMPARISONS, function, number, plain, tree_of
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
+    COMPARISONS,
+    bare,
+    columns,
+    function,
+    number,
+    plain,
+    tree_of,
+)
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -12,6 +20,12 @@ if TYPE_CHECKING:
 _NUMERIC: Final = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)")
 _LOCAL_DATE: Final = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})")
 _ORDERS: Final = frozenset({"lt", "lte", "gt", "gte", "between"})
+_DATE_PARTS: Final = frozenset({"date", "time", "datetime", "strftime", "julianday", "unixepoch"})
+_ANGLES: Final = frozenset({"sin", "cos", "tan"})
+# names of columns with angles in degrees
+_DEGREES: Final = re.compile(
+    r"(?:.*_)?(?:lat|latitude|lon|lng|long|longitude|degrees|deg|aspect|slope|bearing|azimuth|heading)(?:_.*)?"
+)
 _DATES: Final = frozenset({"date", "datetime", "julianday", "unixepoch"})
 
 
@@ -20,7 +34,9 @@ def mistakes(statement: str) -> tuple[str, ...]:
     tree = tree_of(statement)
     if tree is None:
         return ()
-    return tuple(dict.fromkeys(name for node in tree.walk() for name in _of_node(node)))
+    return tuple(
+        dict.fromkeys(name for node in tree.walk() for of in (_of_node, _of_call) for name in of(node))
+    )
 
 
 def _of_node(node: "Expr") -> Iterator[str]:
@@ -44,7 +60,31 @@ def _of_node(node: "Expr") -> Iterator[str]:
         yield "local_date_compared"
 
 
+def _of_call(node: "Expr") -> Iterator[str]:
+    if node.key == "window" and function(node.this) == "last_value" and _ends_at_row(node):
+        yield "last_value_so_far"
+    if function(node) in _DATE_PARTS and any(
+        part.name.lower() == "localtime" for part in node.expressions[1:]
+    ):
+        yield "localtime_is_utc"
+    if function(node) in _ANGLES and _is_in_degrees(node):
+        yield "degrees_as_radians"
+
+
 def _is_reversed(between: "Expr") -> bool:
     """True for a BETWEEN whose limits are whole numbers in the wrong order."""
     low, high = (number(between.args[name]) for name in ("low", "high"))
     return bool(low and high) and int(low) > int(high)
+
+
+def _ends_at_row(window: "Expr") -> bool:
+    """True for an ordered window without a frame, which ends at the current row."""
+    return window.args.get("order") is not None and window.args.get("spec") is None
+
+
+def _is_in_degrees(call: "Expr") -> bool:
+    """True for an angle that is a column in degrees, or a coordinate, without a conversion to radians."""
+    inner = list(call.walk())
+    converted = any(function(node) in ("radians", "pi") or node.key in ("mul", "div") for node in inner)
+    degrees = any(_DEGREES.fullmatch(column.name.lower()) for column in columns(iter(inner)))
+    return not converted and (degrees or any(bare(function(node)) in ("x", "y") for node in inner))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import Data
 from gdal_mcp.toolboxes.gdal.preflight.sql.measures import measured_columns
-from gdal_mcp.toolboxes.gdal.preflight.sql.reading import columns_added, columns_compared
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import columns_added, columns_compared, crs_measured
 from gdal_mcp.toolboxes.gdal.preflight.sql.selects import outline_of_select
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     AGGREGATES,
@@ -66,6 +66,7 @@ def outline_of(text: str) -> Data | None:
         "matched": sorted(_matched(tree)),
         "nulls": sorted(_tested_for_null(tree)),
         "measured": measured_columns(tree),
+        "measured_in": sorted(crs_measured(text)),
         "named": sorted({column.name.lower() for column in columns(tree.walk())}),
         "as_numbers": sorted(columns_compared(text) | columns_added(text)),
         "divided": [sorted(names) for names in _divided(tree)],

@@ -36,7 +36,19 @@ if TYPE_CHECKING:
 _MEASURES: Final = {
     **dict.fromkeys(("area", "length", "glength", "perimeter"), 2),
     "distance": 3,
-    **dict.fromkeys(("buffer", "maxdistance", "dwithin"), 99),
+    **dict.fromkeys(
+        (
+            "buffer",
+            "maxdistance",
+            "dwithin",
+            "simplify",
+            "simplifypreservetopology",
+            "snaptogrid",
+            "segmentize",
+        ),
+        99,
+    ),
+    **dict.fromkeys(("concavehull", "offsetcurve", "hausdorffdistance", "frechetdistance"), 99),
     "ptdistwithin": 4,
 }
 _RELATIONS: Final = frozenset(
@@ -104,7 +116,18 @@ def measures_flat_lengths(statement: str) -> bool:
 
 def codes_measured(statement: str) -> frozenset[str]:
     """The CRSs (EPSG:CODE) in which a statement measures transformed or new geometries, except on the ellipsoid."""
-    return frozenset(origin.code for origin in _measured(statement) if origin.code)
+    return crs_measured(statement) - {""}
+
+
+def crs_measured(statement: str) -> frozenset[str]:
+    """The CRSs (EPSG:CODE) in which a statement measures geometries, "" for that of the table; not on the ellipsoid."""
+    return frozenset(origin.code for origin in _measured(statement))
+
+
+def sorts(statement: str) -> bool:
+    """True if a statement returns its rows in an order, and does not only limit them by it."""
+    tree = tree_of(statement)
+    return tree is not None and tree.args.get("order") is not None and tree.args.get("limit") is None
 
 
 def tables_read(text: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import Data, geometry_probes
+from gdal_mcp.toolboxes.gdal.preflight.sql.probes import value_probes
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     AGGREGATES,
     COMPARISONS,
@@ -104,6 +105,7 @@ def _measures(select: "Expr") -> Data:
             _sum(call) for call in _selected_calls(select) if function(call) in _SUMS and _is_plain_sum(call)
         ],
         "days": list(_days(select)),
+        "probes": value_probes(select),
         **geometry_probes(select),
     }
 
