@@ -52,8 +52,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def connected(one: Server) -> AsyncIterator[Wire]:
-    mcp_server = build(one.app, who=lambda _ctx: ANN)
+async def connected(memory_server: Server) -> AsyncIterator[Wire]:
+    mcp_server = build(memory_server.app, who=lambda _ctx: ANN)
     sending, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](100)
     outbox, received = anyio.create_memory_object_stream[SessionMessage](100)
     wire = Wire(sending)
@@ -78,18 +78,18 @@ async def connected(one: Server) -> AsyncIterator[Wire]:
         group.cancel_scope.cancel()
 
 
-def started(one: Server) -> int:
-    return len([job for job in one.world.jobs if job != "describe"])
+def started(memory_server: Server) -> int:
+    return len([job for job in memory_server.world.jobs if job != "describe"])
 
 
-def running(one: Server) -> int:
-    return len(one.pipeline.activity.all())
+def running(memory_server: Server) -> int:
+    return len(memory_server.pipeline.activity.all())
 
 
-async def let_go(one: Server) -> None:
+async def let_go(memory_server: Server) -> None:
     """Lets containers end after a call was cancelled, because in-memory containers cannot be killed."""
-    await eventually(lambda: any(call.scope.cancel_called for call in one.pipeline.activity.all()))
-    one.world.gate.set()
+    await eventually(lambda: any(call.scope.cancel_called for call in memory_server.pipeline.activity.all()))
+    memory_server.world.gate.set()
 
 
 async def test_call_continues_after_client_timeout_with_readable_result(tmp_path: Path):
