@@ -85,7 +85,7 @@ conformance: setup ## the protocol's own suite and Inspector, in both eras
 	CONFORMANCE=all $(python) -m pytest $(spread) $(pytest_options) tests/e2e/conformance
 
 demo: setup ## the main job, visibly, in a new temporary folder
-	$(python) scripts/demo.py
+	$(python) -m scripts.demo
 
 bench: setup ## measure calls against plain processes
 	$(python) -m bench

@@ -21,7 +21,7 @@ def main() -> int:
 
 
 def _stranger() -> str:
-    """What is wrong if another package named `sandbox` comes before ours; "" if none does."""
+    """The problem if another package named `sandbox` comes before ours; "" if there is none."""
     import gdal_mcp  # noqa: PLC0415 - as below
     import sandbox  # noqa: PLC0415 - before anything of it is used
 

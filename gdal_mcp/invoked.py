@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 NAME: Final = "gdal-mcp"
-PACKAGE: Final = "gdal-sandbox-mcp"  # on PyPI, and of the script for `uvx`
+PACKAGE: Final = "gdal-sandbox-mcp"  # name of the package on PyPI, and of its script for `uvx`
 _CITED: Final = re.compile(rf"(?<=`){NAME}(?= [a-z-])")
 
 

@@ -38,7 +38,7 @@ class Output:
     replaces: tuple[WorkspacePath, ...] = ()  # files of the existing dataset, main file first; kept for undo
     shared: tuple[
         WorkspacePath, ...
-    ] = ()  # may belong to another dataset too: replaced only if the call writes them
+    ] = ()  # files that may also belong to another dataset; replaced only if the call writes them
     server_named: bool = False  # the server generated the name, so it never replaces anything
 
     @property
@@ -74,14 +74,15 @@ class AlgorithmStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What policies, checks and advice know about the work: its algorithm, or the steps of a pipeline."""
+    """The work of a call as policies, checks and advice see it: its algorithm, or the steps of a pipeline."""
 
     algorithm: str = ""  # the `gdal` command that the call runs, or the most similar one
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by canonical name
     # (argument, path) of inputs that are whole files or folders; None if the arguments are not known
     named: tuple[tuple[str, WorkspacePath], ...] | None = None
     chain: tuple[AlgorithmStep, ...] = ()  # the steps of a pipeline, without its branches
-    # of a pipeline: each branch, from the step that reads its data, and the nested pipelines that the branch reads from
+    # for a pipeline: each branch, from the step that reads its data, and the nested pipelines that the branch reads
+    # from
     branches: tuple[tuple[AlgorithmStep, ...], ...] = ()
     algorithms: tuple[str, ...] = ()  # of a pipeline: those of all steps, including those of branches
 
@@ -93,7 +94,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """What the host copies, renames and removes before and after the command."""
+    """The files that the host copies, renames and removes before and after the command."""
 
     copies: tuple[Transfer, ...] = ()  # copied to the path of an output in staging, before the command runs
     transfers: tuple[Transfer, ...] = ()  # renamed in the workspace after the command has succeeded
@@ -106,7 +107,7 @@ class FileChanges:
 
 @dataclass(frozen=True, slots=True)
 class PrintedOutput:
-    """How the printed output of the command is read."""
+    """The treatment of the command's printed output."""
 
     is_json: bool = False
     verify: Callable[[Any], None] | None = None  # raises ToolError for an output that shows a failure
@@ -115,7 +116,7 @@ class PrintedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a person reviews, in addition to the files of the call."""
+    """The parts of a call that a person reviews, in addition to its files."""
 
     always_needs_approval: bool = False  # the call needs approval, regardless of the server's setting
     code: str = ""  # the caller's code, which a person reads before it runs
@@ -139,7 +140,7 @@ class Draft:
     printed: PrintedOutput = field(default=PrintedOutput(), compare=False)
     review: Review = Review()
     allows: frozenset[str] = frozenset()  # codes of checks that must not refuse this call
-    # opened too, but no output is made from them, so they are not digested
+    # files that are opened too, but no output is made from them, so they are not digested
     looked_at: tuple[WorkspacePath, ...] = ()
     # remote data that the host reads for the container, which sees it at /vsihost/NUMBER; a `Remote` stands for it in
     # `inputs`

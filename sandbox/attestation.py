@@ -59,12 +59,12 @@ def prove_folders(
     """Checks that the mounts of `template` are the folders that this process sees.
 
     `writable` has the paths of those mounted for writing. Returns the rows, which may include failures. Raises
-    SandboxError when the container could not be created or did not answer.
+    SandboxError if the container could not be created or did not answer.
     """
     return judged(FILES, _evidence(runner, template, writable, {}, cancel))
 
 
-def probing(template: SandboxTemplate, further: str = "") -> SandboxTemplate:
+def with_probe(template: SandboxTemplate, further: str = "") -> SandboxTemplate:
     """The same container with the probe as its job. `further` is the text of additional sections."""
     sent = delivered(worker_command(source("sandbox.isolation", "probe.py") + further))
     return replace(template, command=sent.command, program=sent.program)
@@ -110,7 +110,7 @@ def _evidence(
     )  # None outside Linux, where device and inode numbers are not comparable with a container's
     for mount in (mount for mount in template.mounts if mount.read_only):
         inside, path = str(mount.target), mount.source.path
-        # as `folder` in `sandbox/isolation/probe.py`
+        # the same fields as `folder` in `sandbox/isolation/probe.py`
         status = Path(path).stat()
         names = sorted(os.listdir(os.fsencode(path)))  # noqa: PTH208 - in bytes, as names need not be text
         digest = hashlib.sha256(b"/".join(names)).hexdigest()
@@ -118,20 +118,20 @@ def _evidence(
         if table and is_share(path, table):
             shares.add(inside)
     files = {"nonces": list(nonces), "folders": list(folders)}
-    job = Job(f"attest-{secrets.token_hex(4)}", probing(template), {"files": files, **extra})
+    job = Job(f"attest-{secrets.token_hex(4)}", with_probe(template), {"files": files, **extra})
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
-    return Evidence(template, result.facts, probed(result), *known, limits_by_node=info.limits_by_node)
+    return Evidence(template, result.facts, probe_report(result), *known, limits_by_node=info.limits_by_node)
 
 
 def comparable_boot(info: EngineInfo) -> str:
-    """The boot id if device and inode numbers mean the same here and in a container; else ""."""
+    """The boot id if device and inode numbers are the same here and in a container; else ""."""
     return info.boot if info.same_kernel else ""
 
 
-def probed(result: SandboxResult) -> Mapping[str, Any]:
-    """The report of the probe. Raises AttestationFailed when it did not finish."""
+def probe_report(result: SandboxResult) -> Mapping[str, Any]:
+    """The report of the probe. Raises AttestationFailed if the probe did not finish."""
     if not isinstance(result.outcome, Exited) or result.final is None:
         last_line = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
         raise AttestationFailed(

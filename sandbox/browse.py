@@ -37,9 +37,9 @@ _KINDS: Final = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.FOLDER, s
 class LinkTarget(StrEnum):
     """Where a link leads if all links on the way are followed, as `Workspaces` does. The target is never opened."""
 
-    INSIDE = "inside"  # to something in a workspace
-    OUTSIDE = "outside"  # out of every workspace, or to something that must not be opened
-    NOWHERE = "nowhere"  # to a path in a workspace where nothing exists
+    INSIDE = "inside"  # leads to a file or folder in a workspace
+    OUTSIDE = "outside"  # leads out of every workspace, or to something that must not be opened
+    NOWHERE = "nowhere"  # leads to a path in a workspace that does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class FolderEntry:
     """One entry found on a walk, with the result of `lstat`."""
 
     workspace: Workspace
-    relative: PurePosixPath  # from the workspace's root; bytes that are not UTF-8 are surrogates
+    relative: PurePosixPath  # relative to the workspace's root; bytes that are not UTF-8 are surrogates
     kind: EntryKind
     identity: Identity
-    leads: LinkTarget | None = None  # of a link
+    leads: LinkTarget | None = None  # where a link leads; None for other entries
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ def opened(
 
 
 class SkipReason(StrEnum):
-    """Why a folder was not entered."""
+    """The reason why a folder was not entered."""
 
     CLOSED = "closed"  # too deep, or not readable
     GONE = "gone"  # it was replaced during the walk
@@ -98,7 +98,7 @@ class _Bounds:
 
 
 class Folder:
-    """An open folder: its names in order, each with its type from the directory. No file was looked at."""
+    """An open folder: its names in order, each with its type from the directory. Its files were not inspected."""
 
     def __init__(self, bounds: _Bounds, file: int, relative: PurePosixPath, level: int) -> None:
         self._bounds, self._file, self._level = bounds, file, level

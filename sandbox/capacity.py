@@ -59,17 +59,18 @@ class _Ticket(NamedTuple):
 
     number: int  # arrival, in nanoseconds of the machine's monotonic clock
     size: int  # MiB
-    end: float  # seconds on the same clock; later the ticket is ignored, even if its process was stopped
+    # seconds on the same clock, after which the ticket is ignored, even if its process was stopped
+    end: float
 
 
 class _Ledgers(NamedTuple):
-    """Sum of all ledgers: MiB held, and the tickets."""
+    """The sum of all ledgers: the reserved memory in MiB, and the tickets."""
 
     reserved: float
     waiting: tuple[_Ticket, ...]
 
     def ahead_of(self, ticket: _Ticket | None) -> int:
-        """MiB that earlier tickets ask for. Without a ticket: MiB of all tickets."""
+        """MiB that earlier tickets request. Without a ticket: MiB of all tickets."""
         return sum(queued.size for queued in self.waiting if ticket is None or queued < ticket)
 
 
@@ -77,7 +78,7 @@ class LockFileCapacity:
     """The memory limit shared by all servers on this machine that use `folder`. Safe to use from several threads."""
 
     def __init__(self, folder: Path, total_bytes: int) -> None:
-        """Raises OSError if the folder cannot be made or written to."""
+        """Opens the folder of ledgers. Raises OSError if it cannot be made or written to."""
         self.total_bytes = total_bytes
         self._folder = folder
         self._reservations: set[MemoryReservation] = set()
@@ -99,7 +100,7 @@ class LockFileCapacity:
             undo.pop_all()
 
     def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
-        """Reserves `size` bytes if they and `leaving` more are free now and no other request waits; else None."""
+        """Reserves `size` bytes if they and `leaving` more are free now and no other request waits; None otherwise."""
         with self._freed, self._exclusive():
             ledgers = self._read()
             if ledgers.waiting or self._free(ledgers) < _mib(size) + _mib(leaving):
@@ -113,11 +114,11 @@ class LockFileCapacity:
         make_room: Callable[[], bool] = lambda: False,
         check: Callable[[], None] = lambda: None,
     ) -> MemoryReservation:
-        """Reserves `size` bytes as soon as they are free and earlier requests have been served.
+        """Reserves `size` bytes when they are free and earlier requests have been served.
 
         `make_room` is called while too little is free for this request and those before it, and returns True if it
         freed some. `check` is called each time and may raise to end the wait. Raises CapacityExhausted after
-        `seconds`, or at once for a size that never fits, and whatever the two functions raise.
+        `seconds`, or at once for a size that never fits, and the errors of the two functions.
         """
         if self.total_bytes // _MIB < _mib(size):
             raise CapacityExhausted(
@@ -146,7 +147,7 @@ class LockFileCapacity:
                 return
             self._reservations.discard(taken)
             self._freed.notify_all()
-            # a ledger that cannot be written counts too much, never too little; the next change corrects it
+            # a ledger that cannot be written overstates the use and never understates it; the next change corrects it
             with contextlib.suppress(OSError, CapacityExhausted), self._exclusive():
                 self._write()
 
@@ -173,7 +174,7 @@ class LockFileCapacity:
                 return None, free < ahead + ticket.size
             self._waiting.discard(ticket)
             taken = self._promise(ticket.size)
-            self._freed.notify_all()  # the next ticket is the first now
+            self._freed.notify_all()  # the next ticket is now the first
             return taken, False
 
     @contextlib.contextmanager

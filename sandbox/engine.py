@@ -20,17 +20,17 @@ class EngineInfo:
     name: str  # "Docker", "Podman"
     version: str
     api_version: tuple[int, int]
-    architecture: str  # the kernel's name for it: x86_64, aarch64
+    architecture: str  # the kernel's name for the architecture: x86_64, aarch64
     cgroup_version: str  # "1" or "2"
     security_options: tuple[str, ...]
-    rootless: bool  # it runs as an ordinary user, in a user namespace of that user
+    rootless: bool  # True if it runs as an ordinary user, in a user namespace of that user
     runtimes: tuple[str, ...]
     address: str
     identity: str  # a stable id of the engine itself
     cpus: int = 0  # processors of its machine; 0 if not reported
     memory_bytes: int = 0  # bytes of memory of its machine; 0 if not reported
     host: str = ""  # the machine or cluster on which its containers run
-    boot: str = ""  # id of that kernel's boot; a new boot needs a new attestation. "" when unknown
+    boot: str = ""  # id of the host kernel's boot; a new boot needs a new attestation. "" if unknown
     # True if containers share this process's kernel, so that device and inode numbers mean the same in both
     same_kernel: bool = False
     # True if containers run on machines other than this one, which servers on other machines use too
@@ -110,14 +110,14 @@ class AttachedStreams(Protocol):
 class ImageInfo:
     """An image that an engine has."""
 
-    reference: str  # the reference that was asked for
+    reference: str  # the requested reference
     id: str  # image id, `sha256:...`; containers are created from it
     digest: str  # the registry's digest for that reference; the image id for an image that was not pulled
     labels: Mapping[str, str]
 
 
 class Images(Protocol):
-    """The images on an engine's host. Every method raises `EngineUnavailable` when the engine does not answer."""
+    """The images on an engine's host. Every method raises `EngineUnavailable` if the engine does not answer."""
 
     def find(self, reference: str) -> ImageInfo | None:
         """The image of that name or id; None if it does not exist. Never pulls."""
@@ -155,7 +155,7 @@ class Builds(Protocol):
 
 
 class Container(Protocol):
-    """One container of an engine. Every method raises `EngineUnavailable` when the engine does not answer.
+    """One container of an engine. Every method raises `EngineUnavailable` if the engine does not answer.
 
     A container from `Engine.create` owns its streams, and with some engines its first process, until it is removed.
     One from `Engine.container` owns nothing and cannot be started.
@@ -187,7 +187,7 @@ class Container(Protocol):
 
 
 class Engine(Protocol):
-    """A container engine. Every method raises `EngineUnavailable` when the engine does not answer."""
+    """A container engine. Every method raises `EngineUnavailable` if the engine does not answer."""
 
     @property
     def images(self) -> Images: ...

@@ -1,4 +1,4 @@
-"""Failures of the sandbox itself. What a job did is a value in `sandbox.outcome`, never an exception."""
+"""Failures of the sandbox itself. The way in which a job ended is a value in `sandbox.outcome`, never an exception."""
 
 
 class SandboxError(Exception):
@@ -18,7 +18,7 @@ class PullFailed(SandboxError):
 
 
 class CapacityExhausted(SandboxError):
-    """The memory for containers is reserved by others, or too small for one container."""
+    """The memory for containers is in use, or too small for one container."""
 
 
 class IsolationRefused(SandboxError):

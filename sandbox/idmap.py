@@ -20,7 +20,7 @@ from pathlib import Path
 from sandbox.owner import Owner
 from sandbox.portable import call
 
-# the same numbers on every 64-bit architecture, as for all calls added since 2019
+# these numbers are the same on every 64-bit architecture, as for all calls added since 2019
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _OPEN_TREE_CLONE, _CLOEXEC = 1, os.O_CLOEXEC
 _AT_FDCWD, _AT_EMPTY_PATH, _MOVE_FROM_DESCRIPTOR = -100, 0x1000, 0x4
@@ -43,7 +43,8 @@ class Views:
         """The path to mount for a workspace: its own, or that of a view if `user` could not read it otherwise."""
         status = root.stat()
         key = (root, status.st_dev, status.st_ino)
-        closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER  # to all but root
+        # closed to all users except root
+        closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER
         needed = os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
         if needed and key not in self._views:
             # not supported here: the workspace itself is mounted, and doctor reports the consequence
@@ -100,15 +101,16 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
     """
     ready, tell_ready = os.pipe()
     mapped, tell_mapped = os.pipe()
-    libc = ctypes.CDLL(None)  # before the fork: loading takes a lock that another thread may hold
+    # loaded before the fork, because loading takes a lock that another thread may hold
+    libc = ctypes.CDLL(None)
     child = os.fork()
     if child == 0:
         if libc.unshare(_CLONE_NEWUSER) == 0:
             os.write(tell_ready, b"!")
-            os.close(tell_mapped)  # else the child would hold its own pipe open after its parent died
+            os.close(tell_mapped)  # otherwise the child would keep its own pipe open after its parent died
             os.read(mapped, 1)
         os._exit(0)
-    os.close(tell_ready)  # so that reading ends when the child ends
+    os.close(tell_ready)  # reading then ends when the child ends
     try:
         if not os.read(ready, 1):
             raise OSError("no user namespace could be made")

@@ -12,7 +12,7 @@ OWNER = f"io.{PRODUCT}.owner"
 CALL = f"io.{PRODUCT}.call"
 STARTED = f"io.{PRODUCT}.started"  # seconds since the epoch
 DEADLINE = f"io.{PRODUCT}.deadline"  # seconds since the epoch, for servers of another boot or host
-UPTIME_DEADLINE = f"io.{PRODUCT}.uptime-deadline"  # that host's boot, and seconds since then
+UPTIME_DEADLINE = f"io.{PRODUCT}.uptime-deadline"  # boot id of that host, and seconds since its boot
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Checks the mounts of a container: their identity, that its user may reach them, and mounts below them.
 
 The host resolves a path without following links. The engine opens the same path later, as root, and follows all
-links. In between another program may put a link there that leads anywhere. A mount cannot be exchanged any more, so
-the container reports the device and inode that it sees, and gets a job only if they are those that were resolved. If
-a container has a kernel of its own, as in a virtual machine, its numbers say nothing about this host's files, and
-nothing is run.
+links. In between, another program may put a link there that leads anywhere. A mount cannot be exchanged after the
+start. So the container reports the device and inode that it sees, and gets a job only if they are those of the
+resolved path. If a container has its own kernel, as in a virtual machine, its numbers do not identify this host's
+files, and nothing is run.
 """
 
 import os
@@ -20,15 +20,16 @@ from sandbox.portable import O_PATH_FLAG, mount_table
 from sandbox.template import SandboxTemplate
 from sandbox.workspace import WorkspacePath
 
-READ, ENTER = 0o4, 0o1  # of a folder's mode
+READ, ENTER = 0o4, 0o1  # permission bits for one class of users
 _SHARES: Final = frozenset({"9p", "drvfs", "fakeowner", "fuse", "grpcfuse", "osxfs", "virtiofs"})
 _MOUNTINFO_FIELDS: Final = 6  # fields before the dash; proc(5). Special characters are in octal
 
 
 def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same_kernel: bool) -> None:
-    """Compares the identities that the container measured. Malformed facts count as a difference.
+    """Compares the identities that the container measured with the resolved ones. Malformed facts count as a
+    difference.
 
-    Raises PathReplaced, and IsolationRefused for a container whose numbers mean nothing on this host.
+    Raises PathReplaced, and IsolationRefused for a container whose numbers do not identify this host's files.
     """
     expected = {str(mount.target): mount.identity for mount in template.mounts if mount.identity is not None}
     if expected and not same_kernel:
@@ -79,7 +80,7 @@ def check_traversable(root: Path, located: WorkspacePath, user: tuple[int, int])
 
 
 def mode_allows(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
-    """True if the mode alone allows it to a user (uid, gid)."""
+    """True if the mode alone gives a user (uid, gid) the permissions `what`."""
     shift = 6 if status.st_uid == user[0] else 3 if status.st_gid == user[1] else 0
     return (status.st_mode >> shift) & what == what
 
@@ -98,7 +99,7 @@ def _summarize(paths: list[str]) -> str:
 
 
 def mount_fingerprint(template: SandboxTemplate) -> object:
-    """What a container started now would see at its mounts, beyond their names.
+    """A fingerprint of what a container that is started now would see at its mounts, in addition to their names.
 
     A folder may have been replaced by another of the same name, as may a masked folder in it, and a running container
     does not see a file system that is mounted later. Fingerprints are compared; one that cannot be taken equals no
@@ -142,9 +143,9 @@ class MountPoint(NamedTuple):
 
     root: str  # the folder or file of that file system that is mounted
     target: str
-    type: str  # of the file system, such as ext4
+    type: str  # type of the file system, such as ext4
     id: str
-    parent: str  # the id of the mount that it lies on
+    parent: str  # the id of the parent mount
     options: tuple[str, ...]
     shared: tuple[str, ...]  # how mounts propagate
 

@@ -12,8 +12,8 @@ from sandbox.engine import ContainerState
 from sandbox.template import Limits
 
 _GONE: Final = -1  # the engine no longer knows the container
-_ORPHANED: Final = 71  # sandbox/worker.py
-_WORKER_DEADLINE: Final = 72  # sandbox/worker.py
+_ORPHANED: Final = 71  # exit code in sandbox/worker.py
+_WORKER_DEADLINE: Final = 72  # exit code in sandbox/worker.py
 _SIGKILL: Final = 128 + 9
 _SIGXFSZ: Final = 153  # 128 + 25
 
@@ -44,7 +44,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class HostReadFailed:
-    """The host could not read data that the job asked for. It ended the job, because its result would be wrong."""
+    """The host could not read data that the job requested. It ended the job, because its result would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class Killed:
 
     @property
     def from_outside(self) -> bool:
-        """True if it was most likely ended from outside, as by an engine that is stopped or restarted.
+        """True if the container was most likely ended from outside, as by an engine that is stopped or restarted.
 
         The first process of a container receives no SIGKILL from inside. A worker that loses its host reports that,
-        or ends without output if it had no job yet. A container may also be gone without a trace. Hostile code can
-        end like that too.
+        or ends without output if it had no job yet. A container may also disappear without a trace. Hostile code can
+        end in the same ways.
         """
         return self.exit_code in (_GONE, 0, _ORPHANED, _SIGKILL)
 
@@ -122,7 +122,7 @@ Outcome = _Ended | _OverLimit
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resources that one container used. Times in seconds of the host's clock; the worker's own figures are
+    """Resources that one container used. Times are seconds of the host's clock; the worker's own figures are
     untrusted.
     """
 

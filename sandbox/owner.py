@@ -1,4 +1,4 @@
-"""Finds out which servers of this host still run. Each holds a lock that the kernel releases when the process ends."""
+"""Finds out which servers of this host are running. Each holds a lock that the kernel releases when the process ends."""
 
 import contextlib
 import fcntl
@@ -13,7 +13,7 @@ def is_free(lock: Path) -> bool:
         file = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
-    try:  # shared: two checks at once must not take each other for the owner
+    try:  # a shared lock, so that two checks at the same time do not take each other for the owner
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return False
@@ -23,7 +23,7 @@ def is_free(lock: Path) -> bool:
 
 
 class Owner:
-    """This process among the servers that share a folder on this host. `id` is used in labels."""
+    """This process, as one of the servers that share a folder on this host. `id` is used in labels."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -32,7 +32,7 @@ class Owner:
         self._path = folder / f"{self.id}.lock"
         # True if `close` leaves the lock file, so that the next server counts us as dead and removes our leftovers
         self.leaves_lock = False
-        # named only after it is locked, so that nobody sees it unlocked
+        # gets its name only after it is locked, so that no process finds it unlocked
         unnamed = folder / f"{self.id}.new"
         self._file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

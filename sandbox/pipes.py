@@ -1,12 +1,10 @@
-"""Finds named pipes in a workspace, which lead out of a container: a read-only mount does not stop reading or writing
-them.
+"""Finds named pipes in a workspace, because a read-only mount does not prevent reading or writing them.
 
-A job that opens one could take a message that one program of the host sent to another. The kernel cannot close pipes
+Through a pipe, a job could take a message that one program of the host sent to another. The kernel cannot close pipes
 for reading: there is no mount option, no system call filter that sees the target of a path, and no Landlock right. So
-pipes that exist when a host is set up are covered by /dev/null in every container.
-
-Known limits: a pipe that is created later stays open until the next set-up, and so does one in a folder that was not
-searched. For writing, the worker closes all pipes where the kernel has Landlock (`fence` in `worker.py`).
+pipes that exist when a host is set up are covered by /dev/null in every container. Known limits: a pipe that is
+created later stays open until the next set-up, and so does one in a folder that was not searched. For writing, the
+worker closes all pipes if the kernel has Landlock (`fence` in `worker.py`).
 """
 
 import os
@@ -31,7 +29,10 @@ class Pipes(NamedTuple):
 
 
 def named_pipes(root: Path, most: int = MOST_ENTRIES) -> Pipes:
-    """Follows no link, and skips the server's own folder, which containers never see."""
+    """The named pipes in a folder and below it, found without following links.
+
+    Skips the server's own folder, which containers never see.
+    """
     paths, looked, closed = [], 0, False
     waiting = [str(root)]
     while waiting and looked < most:
@@ -47,7 +48,7 @@ def named_pipes(root: Path, most: int = MOST_ENTRIES) -> Pipes:
                 if entry.path != str(root / RESERVED):
                     waiting.append(entry.path)
             elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
-                with suppress(OSError):  # it is gone
+                with suppress(OSError):  # removed in the meantime
                     if stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode):
                         paths.append(entry.path)
     return Pipes(tuple(sorted(paths)), not waiting and not closed)

@@ -21,7 +21,7 @@ NOREPLACE, EXCHANGE = 1, 2
 _DARWIN: Final = {NOREPLACE: 0x4, EXCHANGE: 0x2}
 
 
-def missing() -> list[str]:
+def missing_features() -> list[str]:
     """Features of Linux that this system lacks; docs/platforms.md lists the replacements."""
     libc: Any = ctypes.CDLL(None)
     here = {
@@ -52,7 +52,10 @@ def file_system(device: int) -> str:
 
 
 def boot() -> tuple[str, float]:
-    """The id of this boot, and the seconds since then, sleep included; "" and another clock if the kernel does not provide them."""
+    """The id of this boot, and the seconds since then, including sleep.
+
+    If the kernel does not provide them, "" and the time of another clock.
+    """
     try:
         return _BOOT.read_text(encoding="ascii").strip(), time.clock_gettime(time.CLOCK_BOOTTIME)
     except (OSError, AttributeError):
@@ -61,7 +64,7 @@ def boot() -> tuple[str, float]:
 
 def sync_contents(file: int) -> None:
     """Makes the contents of an open file survive a power cut. Raises OSError."""
-    if hasattr(fcntl, "F_FULLFSYNC"):  # on macOS fsync leaves them in the memory of the disk
+    if hasattr(fcntl, "F_FULLFSYNC"):  # on macOS, fsync leaves the contents in the disk's memory
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)
     elif hasattr(os, "fdatasync"):
         os.fdatasync(file)

@@ -2,8 +2,9 @@
 small.
 
 An engine writes a container's command to disk at each step of the container's life and passes it from program to
-program: eighty kilobytes there cost an eighth of that life. So the command is a short loader that reads the program,
-compares its SHA-256 with the one in the command, and runs it. The template still fixes what runs.
+program. With eighty kilobytes in the command, that takes an eighth of the container's life. So the command is a short
+loader that reads the program, compares its SHA-256 with the one in the command, and runs it. The template still fixes
+what runs.
 
 A program is Python source texts and their arguments. An image's own interpreter can compile the texts once for all
 later containers of that image. Only containers load what a container compiled.
@@ -89,17 +90,17 @@ class Delivery(NamedTuple):
 @lru_cache(maxsize=16)
 def delivered(command: tuple[str, ...]) -> Delivery:
     """Moves the program of `python3 ... -c <text> <arguments>` to stdin. Raises ValueError for other commands."""
-    # marshal format 4, which every supported interpreter reads
+    # marshal format 2, which every supported interpreter reads
     return compiled(command, zlib.compress(marshal.dumps(program_args(command), 2), 9))
 
 
 def program_args(command: tuple[str, ...]) -> list[str]:
-    """The program of a command: what follows `-c`."""
+    """The program of a command: the words after `-c`."""
     return list(command[command.index("-c") + 1 :])
 
 
 def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
-    """Delivers a program as compiled by an image's interpreter. `packed` is the attachment of its answer."""
+    """The command and the program for stdin. `program` is compressed text, or an image's compiled program."""
     loader = (*command[: command.index("-c") + 1], _LOADER, hashlib.sha256(program).hexdigest())
     return Delivery(loader, LENGTH.pack(len(program)) + program)
 

@@ -31,8 +31,8 @@ RANGE = struct.Struct(">QI")  # offset, length
 ANSWER = struct.Struct(">IBQ")  # id, status, length; then the body
 MAX_OFFSET = 1 << 62  # GDAL uses signed 64-bit numbers and adds to them
 MAX_ATTACHMENTS = 16
-ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are stored until its end
-MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
+ATTACHED_BYTES = 32 << 20  # bytes of all attachments of one conversation, which are stored until its end
+MAX_DIGITS = 20  # digits of a whole number: 64 bits, with or without a sign
 MAX_VALUES = 300_000  # members and elements of one frame: an answer that lists 20,000 rows has fewer
 MAX_MESSAGE = 200  # characters of a progress message
 
@@ -59,7 +59,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Interim:
-    """What the job found before it began to work. The host may end the job because of it."""
+    """The job's report before it begins to work. The host may end the job because of it."""
 
     value: Mapping[str, Any]
 
@@ -81,7 +81,7 @@ Frame = Ready | Printed | Progress | Interim | Attachment | Final | Question
 def encode_job(
     request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "", stay_seconds: float = 0.0
 ) -> bytes:
-    """The one message that a host sends.
+    """The message with the job, the only one that a host sends before answers.
 
     A worker prints `end_mark` at the end of stderr, which has no frames. After a success, it waits `stay_seconds` for
     its removal.
@@ -102,7 +102,7 @@ def encode_answer(id_: int, answer: Answer) -> bytes:
 
 
 class FrameReader:
-    """Cuts a byte stream into frames and checks their order. `allow_requests` is True if the job may ask questions."""
+    """Splits a byte stream into frames and checks their order. `allow_requests` is True if the job may ask questions."""
 
     def __init__(self) -> None:
         self.allow_requests = False
@@ -117,7 +117,8 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises ProtocolBreach."""
         data = self._pending + data
-        self._pending = data[-1:] if data.endswith(ESCAPE) else b""  # the next byte decides what it means
+        # an escape is incomplete without its second byte
+        self._pending = data[-1:] if data.endswith(ESCAPE) else b""
         complete = data[: len(data) - len(self._pending)]
         self._buffer += complete.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
         while len(self._buffer) >= HEADER.size:
@@ -180,7 +181,7 @@ def _progress(value: Mapping[str, Any]) -> Progress:
 
 
 def _question(payload: bytes) -> Question:
-    """Parses strictly: a frame one byte longer or shorter than its header says is a breach."""
+    """Parses a question strictly: one that is a byte longer or shorter than its header says is a breach."""
     try:
         id_, op, letters, count = QUESTION.unpack_from(payload)
         start = QUESTION.size + letters
@@ -219,4 +220,5 @@ def _refuse(text: str) -> NoReturn:
 
 def _float(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)  # 1e999 is JSON too
+    # JSON permits 1e999, which Python reads as infinity
+    return number if math.isfinite(number) else _refuse(text)

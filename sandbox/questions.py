@@ -1,7 +1,7 @@
 """Requests of a container to read data, and the answers, as values. Pure.
 
-A container without a network can only name sources that the host gave names to. The answerer decides what a name
-stands for and if it is read.
+A container without a network can only request sources that have a name from the host. The answerer decides what a
+name refers to, and whether it is read.
 """
 
 import struct
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
 
-MAX_RANGES: Final = 64  # of one question
-MAX_READ_BYTES: Final = 8 << 20  # of all ranges of one question; our worker asks for half as many
+MAX_RANGES: Final = 64  # ranges of one question
+MAX_READ_BYTES: Final = 8 << 20  # bytes of all ranges of one question; our worker requests half as many
 MAX_IN_FLIGHT: Final = 64  # unanswered questions of one job
 FIRST_BYTES: Final = 64 << 10  # bytes from the start of a file, sent with the answer to LOOK
 _LOOK: Final = struct.Struct(">BQQ")
@@ -33,7 +33,7 @@ class Status(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a name refers to."""
+    """The kind of thing that a name refers to."""
 
     FILE = 1
     DIRECTORY = 2
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a worker; untrusted. `ranges` are (offset, length) in bytes, for READ alone."""
+    """One question of a worker; untrusted. `ranges` are (offset, length) in bytes, only for READ."""
 
     id: int
     op: Op

@@ -1,14 +1,12 @@
-"""Answers the read requests of one job, in threads of its own.
+"""Answers the read requests of one job, in separate threads.
 
 A host that writes to a container that does not read must wait, and so must a container that writes to a host that
-does not read. So the thread that reads never writes.
-
-Invariants:
+does not read. So the thread that reads never writes. Invariants:
 * at most `MAX_IN_FLIGHT` questions are unanswered, each with its own id; another one is a `ProtocolBreach`;
 * at most `THREADS` are processed at once, so that reads use at most `THREADS` times `MAX_READ_BYTES` of memory;
 * an answer is written as a whole, and none is written after the job ended;
 * a failed read is not answered but sets `failed`, which ends the job: GDAL would treat some failures as missing data,
-  and would wait for ever where several threads read a Zarr.
+  and would wait forever if several threads read a Zarr.
 """
 
 import contextlib
@@ -23,7 +21,7 @@ from sandbox.protocol import ProtocolBreach, encode_answer
 from sandbox.questions import MAX_IN_FLIGHT, Answer, Answerer, Question, Status
 from sandbox.waiting import Cancellation
 
-THREADS: Final = 8  # as many as the unanswered requests of one job
+THREADS: Final = 8  # threads; the number of requests that one job can have in progress
 _log = structlog.get_logger()
 
 
@@ -65,7 +63,7 @@ class ReadBroker:
             return
         data = encode_answer(question.id, answer)
         with self._writing:
-            # before the answer is sent, because the worker may use the id again after it
+            # released before the answer is sent, because the worker may use the id again after it
             self._in_flight.discard(question.id)
             if not self._over:
                 with contextlib.suppress(

@@ -1,7 +1,7 @@
 """Removes the containers of dead servers, and never one of a living server.
 
-A container is a leftover when its owner's lock is free (that server died), or when its deadline, which its own worker
-and server enforce, passed long ago. In the second case the owner cannot be checked (it runs on another host or has
+A container is a leftover if its owner's lock is free (that server died), or if its deadline, which its own worker and
+server enforce, passed long ago. In the second case the owner cannot be checked (it runs on another host or has
 another state folder), or the engine did not answer when the container should have been removed. For containers made
 since this host booted, the deadline is read from a clock that cannot be set, so that a change of the wall clock ends
 no call.
@@ -19,7 +19,7 @@ from sandbox.errors import EngineUnavailable
 from sandbox.labels import OWNER, Moment, overdue
 from sandbox.owner import Owner
 
-# a deadline counts from the start of a job, a label from the creation; this is far more than any start takes
+# seconds; a deadline counts from the start of a job, a label from the creation, and no start takes so long
 GRACE_SECONDS = 300.0
 
 _REMOVALS: Final = 8  # removals at once; a container on a lost node takes the whole time limit
@@ -37,12 +37,13 @@ def is_leftover(labels: Mapping[str, str], owner: Owner, now: Moment) -> bool:
 
 
 def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple[str, ...]:
-    """Removes leftovers and returns their container ids. Raises EngineUnavailable when they cannot be listed.
+    """Removes leftovers and returns their container ids. Raises EngineUnavailable if they cannot be listed.
 
-    `unremoved` are our own containers that could not be removed before. One that the engine cannot remove is tried
-    again next time and does not delay others.
+    `unremoved` are our own containers that could not be removed before. If the engine cannot remove a container, it
+    is tried again next time, and the others are not delayed.
     """
-    dead = set(owner.dead())  # read before listing: a server creates its containers before it dies
+    # read before the containers are listed, because a server creates its containers before it dies
+    dead = set(owner.dead())
     left = [
         leftover
         for leftover in engine.leftovers()

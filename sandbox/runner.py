@@ -37,15 +37,17 @@ from sandbox.waiting import Cancellation, HasDescriptor, readable, refuse_cancel
 
 # seconds after the host's deadline at which a worker ends by itself, in case the host is gone
 WORKER_GRACE = 5.0
-EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do, but an engine may be busy
+# seconds after the final answer; the worker has nothing left to do, but an engine may be busy
+EXIT_SECONDS = 30.0
 SEND_SECONDS = 10.0
-QUOTA_PAUSE = 0.05  # least seconds between two checks of staging
+QUOTA_PAUSE = 0.05  # minimum seconds between two checks of staging
 QUOTA_SHARE = 10  # checks may take at most this fraction of the time
 # seconds that a worker waits for its removal after it has sent its answer; sending most answers takes less
 STAY_SECONDS = 0.2
 MARK_PAUSE = 0.05  # seconds between two checks for the end of stderr
-MEMORY_SECONDS = 30.0  # to wait until another container's memory is free again
-_GONE = ContainerState(running=False, exit_code=-1, out_of_memory=False)  # without a trace
+MEMORY_SECONDS = 30.0  # seconds to wait until another container's memory is free again
+# the state of a container that disappeared without a trace
+_GONE = ContainerState(running=False, exit_code=-1, out_of_memory=False)
 _ANSWERED = ContainerState(running=False, exit_code=0, out_of_memory=False)
 
 
@@ -67,7 +69,7 @@ class Job:
 
     @cached_property
     def end_mark(self) -> str:
-        """Printed at the end of stderr. It cannot be guessed."""
+        """The text that is printed at the end of stderr. It cannot be guessed."""
         return secrets.token_hex(8)
 
     @cached_property
@@ -125,7 +127,7 @@ class Runner:
         reservation: MemoryReservation | None = None,
         idle_seconds: float = 0.0,
     ) -> Slot:
-        """Starts a slot that waits for its job for at most `idle_seconds`. Raises as `slot.launch`, and
+        """Starts a slot that waits for its job for at most `idle_seconds`. Raises the errors of `slot.launch`, and
         CapacityExhausted.
         """
         limits = template.limits
@@ -187,7 +189,7 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
     """
     broker = session.broker
     watch = _Watch(job, cancel, broker.failed if broker else None)
-    with contextlib.suppress(OSError):  # it died before it read the job; its state says how
+    with contextlib.suppress(OSError):  # the container ended before it read the job; its state has the reason
         slot.wire.send(job.message, SEND_SECONDS)
     slot.frames.allow_requests = broker is not None
     while (over := watch.over()) is None:
@@ -223,7 +225,7 @@ class _Watch:
         self._answered = False
 
     def answered(self) -> None:
-        """Notes the final answer. Only the end of the container is missing now."""
+        """Records the final answer: only the end of the container is still awaited."""
         if not self._answered:
             self._answered, self._end = True, time.monotonic() + EXIT_SECONDS
 
@@ -249,8 +251,11 @@ class _Watch:
 
 
 def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
-    """How a container ended by itself. If only the answer is needed, a success is returned without asking the engine."""
-    # after a failure, the engine knows whether the OOM killer ended a process
+    """The end of a container that ended by itself.
+
+    If only the answer is needed, a success is returned without a request to the engine.
+    """
+    # after a failure, the engine reports whether the OOM killer ended a process
     succeeded = session.final is not None and session.final.get("code") == 0
     if succeeded and (job.result_only or slot.has_exited):
         return _ANSWERED

@@ -13,8 +13,9 @@ from sandbox.read_broker import ReadBroker
 from sandbox.template import Limits
 
 PROGRESS_GAP = 0.05  # seconds; half of a worker's interval, so that no report of a real worker is dropped
-PROGRESS_AT_ONCE = 8  # reports that may come sooner: the first of each stage of a short job
-MARK_SECONDS = 0.5  # seconds after the final answer to wait for the end of stderr; a job may have closed it
+PROGRESS_AT_ONCE = 8  # reports that may come sooner, such as the first of each stage of a short job
+# seconds to wait for the end of stderr after the final answer; a job may have closed stderr
+MARK_SECONDS = 0.5
 WIRE_SLACK = 64 << 20  # bytes transferred beyond the printed ones: attachments and the final answer
 
 

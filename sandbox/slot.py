@@ -1,4 +1,4 @@
-"""One started container: launched, measured from inside, used for one job at most, and always removed."""
+"""One started container: launched, measured from inside, used for at most one job, and always removed."""
 
 import contextlib
 import os
@@ -37,9 +37,9 @@ class Slot:
     facts: Mapping[str, Any]
     usage: Usage
     stderr: bytearray
-    # where the kernel reports its end, some 20 ms before the engine. A container's first process is the init of its
-    # process namespace: the kernel ends all other processes in it before that one counts as ended. Only the engine
-    # knows the exit code
+    # a handle by which the kernel reports the container's end, some 20 ms before the engine. A container's first
+    # process is the init of its process namespace: the kernel ends all other processes in it before that one counts as
+    # ended. Only the engine knows the exit code
     ending: Process | None = None
     reservation: MemoryReservation | None = None
     # collects the containers whose removal failed
@@ -52,8 +52,8 @@ class Slot:
 
     @property
     def has_exited(self) -> bool:
-        """True once the kernel reports that all its processes have ended. Always False if the kernel does not report
-        that.
+        """True after the kernel has reported that all its processes have ended. Always False if the kernel reports
+        nothing.
         """
         return self.ending is not None and bool(readable([self.ending], 0))
 
@@ -104,7 +104,7 @@ def launch(
                 unremoved.add(container.id)
             raise
     except EngineUnavailable:
-        check_sources(template)  # the engine is not at fault when a mount's source has disappeared
+        check_sources(template)  # a missing source of a mount is not a fault of the engine
         raise
     slot.usage = Usage("cold", create_seconds=created - started, start_seconds=time.monotonic() - created)
     slot.unremoved = unremoved
@@ -146,7 +146,7 @@ def _await_ready(
     stderr_bytes: int,
     cancel: Cancellation | None,
 ) -> Mapping[str, Any]:
-    """The measurement of the worker, once it is ready. Raises as `launch`."""
+    """The measurement of the worker, once it is ready. Raises the errors of `launch`."""
     end, why = time.monotonic() + READY_SECONDS, f"was not ready after {READY_SECONDS:.0f} s"
     awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
     while (left := end - time.monotonic()) > 0:
@@ -176,10 +176,10 @@ def _await_ready(
 
 
 def ending_of(container: str, process: int | None) -> Process | None:
-    """A handle on the first process of a running container; None if this host does not show it.
+    """A handle on the first process of a running container; None if it is not visible on this host.
 
-    An engine in a virtual machine or another process namespace has other process ids. So the process, once held, must
-    prove that it belongs to this container, because ids are reused.
+    An engine in a virtual machine or another process namespace has other process ids. So the process must prove that
+    it belongs to this container after the handle was opened, because ids are reused.
     """
     if not process or not hasattr(os, "pidfd_open"):
         return None

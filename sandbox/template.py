@@ -1,4 +1,4 @@
-"""Frozen values that say what one container may see and use."""
+"""Frozen values that define what one container may see and use."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ class SandboxTemplate:
     pipes: tuple[PurePosixPath, ...] = ()  # named pipes in the mounted folders, each covered by /dev/null
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     runtime: str = ""  # "" is the engine's default; "runsc" is gVisor
-    program: bytes = b""  # what is sent to its stdin when it starts; `sandbox.program`
+    program: bytes = b""  # bytes that are sent to its stdin when it starts; see `sandbox.program`
     # features that nodes of a cluster may lack without refusal: "landlock", "pids-limit"
     nodes_without: tuple[str, ...] = ()
     cgroup_visible: bool = False  # True shows /sys, read-only, for the attestation of limits; never for a job

@@ -42,7 +42,7 @@ def write_all(
 def readable(items: Iterable[Waited], seconds: float, event: int = select.POLLIN) -> tuple[Waited, ...]:
     """The descriptors that can be read, or have ended, within `seconds`; none on timeout."""
     by_number = {item.fileno(): item for item in items}
-    if closed := by_number.get(-1):  # closed by another thread just now
+    if closed := by_number.get(-1):  # another thread has just closed the descriptor
         return (closed,)
     poll = select.poll()
     for number in by_number:
@@ -55,7 +55,7 @@ class Process:
     """A process, held by a descriptor so that its id cannot be reused. Readable once the process has ended."""
 
     def __init__(self, pid: int) -> None:
-        """Raises OSError if there is no process with that id."""
+        """Opens a descriptor of a process. Raises OSError if there is no process with that id."""
         self.descriptor = os.pidfd_open(pid)
 
     def fileno(self) -> int:
@@ -69,8 +69,9 @@ class Process:
 
 
 class Wakeup:
-    """Wakes a polling thread from any other thread. Several calls of `wake` count as one. After `close` it does
-    nothing.
+    """Wakes a polling thread from any other thread. Several calls of `wake` count as one.
+
+    After `close`, `wake` does nothing.
     """
 
     def __init__(self) -> None:

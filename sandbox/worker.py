@@ -39,13 +39,14 @@ LENGTH = struct.Struct(">I")
 QUESTION = struct.Struct(">IBHH")  # id, op, bytes of the name, ranges
 RANGE = struct.Struct(">QI")
 ANSWER = struct.Struct(">IBQ")  # id, status, length
-NO_MEMORY = 255  # a status of this program
+NO_MEMORY = 255  # a status that only this program uses
 MAX_IN_FLIGHT = 64  # unanswered questions; the host accepts no more
 STDIN = io.FileIO(0, closefd=False)
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
-EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
-# SIGXFSZ, once received: the write itself fails with EFBIG, which GDAL reports in many different ways
+EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as for a program that the signal ended
+# contains SIGXFSZ once it was received, because the failed write itself only reports EFBIG, which GDAL reports in many
+# different ways
 RECEIVED_SIGNALS = set()
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
 # seconds without a job after which none is expected soon, so that there is time to warm up
@@ -63,7 +64,7 @@ class FrameWriter:
     def send(self, kind, payload):
         with self._lock:  # over kind, length and payload, because no other frame may come in between
             self._write(HEADER.pack(kind, len(payload)) + payload[:CHUNK])
-            # in small pieces, because a job may have used all the memory
+            # written in small pieces, because a job may have used all the memory
             for start in range(CHUNK, len(payload), CHUNK):
                 self._write(payload[start : start + CHUNK])
 
@@ -88,7 +89,7 @@ class OpenQuestion:
         self._answered.set()
 
     def wait(self):
-        """The status and the bytes. Waits without a limit of its own: the host and the deadline limit it."""
+        """The status and the bytes. Waits without its own time limit: the host and the deadline limit the wait."""
         self._answered.wait()
         return self.status, self.body
 
@@ -115,7 +116,7 @@ class Questions:
         return question
 
     def listen(self, deadline):
-        """Reads the answers, and ends the process when its host is gone or the deadline has passed, whatever the main
+        """Reads the answers. Ends the process when its host is gone or the deadline has passed, whatever the main
         thread does.
         """
         while True:
@@ -133,7 +134,7 @@ class Questions:
 
 
 class Reporter:
-    """What a running job may send to its host."""
+    """The messages that a running job may send to its host."""
 
     def __init__(self, wire, questions):
         self._wire = wire
@@ -142,8 +143,9 @@ class Reporter:
         self._last = -1.0
 
     def progress(self, fraction, message="", *, at_once=False):
-        """Progress from 0 to 1. Values that do not rise or come too soon are left out, except for the end and those
-        `at_once`.
+        """Reports progress from 0 to 1.
+
+        Values that do not rise or come too soon are left out, except for the end and those `at_once`.
         """
         now, fraction = time.monotonic(), min(max(float(fraction), 0.0), 1.0)
         if fraction > self._last and (now >= self._next or at_once or fraction == 1.0):
@@ -201,7 +203,7 @@ def line_buffer_stdout():
     return library.fflush
 
 
-# linux/landlock.h; the numbers of the calls are the same on every architecture
+# from linux/landlock.h; the numbers of the calls are the same on every architecture
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE, REFER = 1 << 1, 1 << 13
 FENCE_VERSION = 2  # version 1 forbids renaming between folders
@@ -234,7 +236,7 @@ def fence():
 
 
 def measure(fenced):
-    """Measures this container from inside: the facts that the host compares with what it requested."""
+    """Measures this container from inside: the facts that the host compares with its request."""
     status = (line.split(":", 1) for line in _lines("/proc/self/status") if ":" in line)
     return {
         "pid": os.getpid(),
@@ -308,7 +310,7 @@ def _lines(path):
         return []
 
 
-POD_FILES = ("/dev/termination-log", "/etc/hosts")  # which a node mounts for writing unasked
+POD_FILES = ("/dev/termination-log", "/etc/hosts")  # files that a node mounts for writing without a request
 
 
 def _is_closed(path):
@@ -320,7 +322,7 @@ def _is_closed(path):
 
 
 def _mounts():
-    """Rows of /proc/self/mountinfo with ids, place, options, propagation, type, and what is mounted there.
+    """The rows of /proc/self/mountinfo with ids, place, options, propagation and type, and the files mounted there.
 
     `closed` is a file that cannot be opened for writing, whatever its mount says; `bytes` is the size of the whole
     file system.
@@ -372,12 +374,13 @@ def read_exactly(count, deadline=None):
 
 
 def await_job(steps, idle_seconds):
-    """Returns when there is something to read, and warms up until then. Ends the process if nothing comes in time."""
+    """Returns when there is something to read, and warms up until then. Ends the process if no job comes in time."""
     end, pause = time.monotonic() + idle_seconds, WARMUP_DELAY
     while not select.select([0], [], [], max(0.0, min(pause, end - time.monotonic())))[0]:
         if time.monotonic() >= end:
             os._exit(0)
-        pause = next(steps, idle_seconds) or 0.0  # most steps yield None; after the last one it only waits
+        # most steps yield None; when they are done, the loop only waits
+        pause = next(steps, idle_seconds) or 0.0
 
 
 def seconds_used():
@@ -385,9 +388,7 @@ def seconds_used():
 
 
 def usage(before):
-    """Processor time since `before`, which leaves out the time for loading, and the memory of the process since its
-    start.
-    """
+    """The processor time since `before`, which excludes loading, and the memory of the process since its start."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "cpu_seconds": round(seconds_used() - before, 4),
@@ -397,7 +398,7 @@ def usage(before):
 
 def main():
     gc.disable()  # objects loaded so far are kept
-    fenced = fence()  # before there is another thread, to which it would not apply
+    fenced = fence()  # called before there is another thread, to which it would not apply
     wire = FrameWriter(os.dup(1))
     os.dup2(2, 1)  # output while the handler loads is not a job's output
     flush_library = line_buffer_stdout()

@@ -9,26 +9,22 @@ Invariants:
 """
 
 import os
-import re
 import stat
 import time
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
 
 from sandbox import PRODUCT
 from sandbox.errors import LaunchCancelled, PathMissing, PathRefused
+from sandbox.path_text import path_of, refuse_unprintable
 from sandbox.portable import file_system
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
 RESERVED = f".{PRODUCT}"  # a folder in each workspace, for staging and undo
 OUTSIDE = "the path is outside every workspace."
 MAX_LINKS = 40  # the kernel's limit on symlinks in one path
-MAX_PATH = 4096  # PATH_MAX
-MAX_NAME = 255  # NAME_MAX
 # components of a path and of the links in it; every component costs system calls, and a walk of folders ends at 64
 # levels
 MAX_STEPS = 256
@@ -36,12 +32,7 @@ _SMB = frozenset({"cifs", "smb3"})
 _JUST_WRITTEN = (
     60.0  # seconds; an SMB client delays closing a file by one second, or by the time that its mount sets
 )
-# `C:\\maps\\a.tif`, `C:/maps/a.tif`, the path of `file:///C:/maps/a.tif`, and Windows's own path of a file in WSL
-_WINDOWS = re.compile(r"/?([A-Za-z]):[\\/]|\\\\wsl(?:\$|\.localhost)\\[^\\]+")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Unicode categories of characters that forge lines in logs and questions, or hide or reorder the letters of a name
-_HIDING = frozenset({"Cc", "Cf", "Zl", "Zp"})
-_JOINERS = "\u200c\u200d"  # also in "Cf", but Persian, Indic scripts and emoji need them
 
 # A workspace here would cover what the container itself needs, or expose the machine's own configuration.
 _SYSTEM = (
@@ -89,7 +80,7 @@ class Workspace:
     def at(cls, path: str | Path, *, writable: bool) -> "Workspace":
         """A workspace at an existing folder. Raises PathRefused for a folder that cannot be one."""
         absolute = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - keep symlinks as typed
-        _refuse_unprintable(str(absolute))
+        refuse_unprintable(str(absolute))
         try:
             root = absolute.resolve(strict=True)
         except (OSError, RuntimeError) as error:
@@ -183,7 +174,7 @@ class Workspaces:
     def _locate(self, text: str, *, follow_last: bool = True) -> WorkspacePath:
         if self.stopped():
             raise LaunchCancelled("cancelled while its files were looked up")
-        path = _parse(text)
+        path = path_of(text)
         start = PurePosixPath(path)
         absolute = start if start.is_absolute() else PurePosixPath(self.items[0].root) / start
         workspace, parts = self._enter(absolute)
@@ -274,7 +265,7 @@ class _Trail:
             text = os.readlink(link, dir_fd=self.opened[-1])
         except OSError as error:
             raise PathRefused(f"{link!r} changed while it was resolved.") from error
-        _refuse_unprintable(text)
+        refuse_unprintable(text)
         return PurePosixPath(text)
 
     def close(self) -> None:
@@ -315,59 +306,6 @@ def _settle(folder: int, name: str, status: os.stat_result) -> os.stat_result:
         finally:
             os.close(file)
     return status
-
-
-def _parse(text: str) -> str:
-    """The path in a text: the text itself, or the path of a `file:` URI. Nothing is decoded, expanded or globbed."""
-    if not text:
-        raise PathRefused("the path is empty.")
-    if text.lower().startswith("file:"):
-        _refuse_controls(text)  # urlsplit would drop some of them without an error
-        try:
-            uri = urlsplit(text)
-        except ValueError as error:
-            raise PathRefused("this file: URI cannot be read.") from error
-        local = uri.netloc in ("", "localhost") and uri.path.startswith("/")
-        if not local or "?" in text or "#" in text:
-            raise PathRefused(
-                "only file:///absolute/path names a local file; ? and # are written %3F and %23."
-            )
-        text = unquote(uri.path, errors="surrogateescape")
-    _refuse_unprintable(text)
-    _refuse_windows(text)
-    return text
-
-
-def _refuse_windows(text: str) -> None:
-    """Raises PathRefused for a Windows path, which Linux would take for the name of a file in the first workspace."""
-    if (match := _WINDOWS.match(text)) is None:
-        return
-    start = f"/mnt/{match[1].lower()}/" if match[1] else ""
-    in_wsl = start + text[match.end() :].replace("\\", "/")
-    raise PathRefused(
-        f"{text!r} is a Windows path, and the server runs on Linux. In WSL it is {in_wsl!r}; for a server in a container use "
-        f"the path in the container. For a file that really has this name, write './{text}'."
-    )
-
-
-def _refuse_unprintable(text: str) -> None:
-    _refuse_controls(text)
-    try:
-        length = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise PathRefused("the path is not valid Unicode.") from error
-    if length >= MAX_PATH or any(len(part.encode()) > MAX_NAME for part in text.split("/")):
-        raise PathRefused("the path, or a name in it, is longer than the file system allows.")
-
-
-def _refuse_controls(text: str) -> None:
-    if has_hidden_chars(text):
-        raise PathRefused("the path holds a control or invisible character, or a line separator.")
-
-
-def has_hidden_chars(text: str) -> bool:
-    """True if the displayed name could differ from the name that is opened."""
-    return any(unicodedata.category(letter) in _HIDING and letter not in _JOINERS for letter in text)
 
 
 def _look(folder: int, part: str) -> os.stat_result | None:

@@ -9,30 +9,23 @@ import hashlib
 import json
 import math
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
-import textwrap
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
-import mcp_types as t
 from mcp import Client, StdioServerParameters
-from mcp.client import ClientRequestContext
 from mcp.client.stdio import stdio_client
 
 from sandbox.engines.opening import open_engine
 from sandbox.labels import CALL
+from scripts.demo_session import CLIENT_INFO, Demo, Session, Surprise, expect, say, step, temporary
 
 SIDE = 200  # rows and columns of the hill
 SECRET = 271828182  # the value of every cell of a file that lies outside the workspace
-WHO = t.Implementation(name="demo", version="1")
 WKT = (
     'PROJCS["WGS_1984_UTM_Zone_33N",GEOGCS["GCS_WGS_1984",DATUM["D_WGS_1984",SPHEROID["WGS_1984",6378137.0,298.257223563]],'
     'PRIMEM["Greenwich",0.0],UNIT["Degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],'
@@ -50,124 +43,6 @@ What to try next, with a folder of your own in place of ~/maps:
      (or claude-desktop, vscode, cursor, codex, cline, windsurf, gemini, zed)
   2. Make a call from here:          .venv/bin/gdal-mcp call list_workspace '{}' --workspace ~/maps
   3. See what this host gives calls: .venv/bin/gdal-mcp doctor --workspace ~/maps"""
-
-
-class Surprise(Exception):
-    """A result is not as expected."""
-
-
-def expect(condition: object, what: str) -> None:
-    """Raises Surprise unless `condition` is true."""
-    if not condition:
-        raise Surprise(what)
-
-
-def step(title: str) -> None:
-    print(f"\n== {title}")
-
-
-def say(text: str) -> None:
-    print(textwrap.indent(text, "   "))
-
-
-@dataclass(slots=True)
-class Demo:
-    """One session: the folders, the person's next answer, and the calls so far."""
-
-    folder: Path
-    says_yes: bool = True
-    questions: list[str] = field(default_factory=list)
-    calls: list[str] = field(default_factory=list)
-
-    @property
-    def workspace(self) -> Path:
-        return self.folder / "workspace"
-
-    @property
-    def log(self) -> Path:
-        """The server's log, which is shown after an error."""
-        return self.folder / "server.log"
-
-    def options(self) -> list[str]:
-        return ["--workspace", str(self.workspace), "--state-dir", str(self.folder / "state")]
-
-    async def ask(self, context: ClientRequestContext, params: t.ElicitRequestParams) -> t.ElicitResult:
-        """The client's handler of a question: shows it to the person, who is this script."""
-        del context
-        lines = [line for line in params.message.splitlines() if line]
-        shown = lines if not self.questions else [*lines[:3], "..."]  # all of them look alike
-        self.questions.append(params.message)
-        say("The client's user is asked:\n" + textwrap.indent("\n".join(shown), "| "))
-        say(f"The user answers: {'yes' if self.says_yes else 'no'}")
-        return (
-            t.ElicitResult(action="accept", content={}) if self.says_yes else t.ElicitResult(action="decline")
-        )
-
-    def program(self, *words: str) -> str:
-        """The output of `gdal-mcp`, run beside the server."""
-        done = subprocess.run(  # noqa: S603 - our own program and words
-            [sys.executable, "-m", "gdal_mcp", *words], capture_output=True, text=True, check=False
-        )
-        expect(done.returncode == 0, f"`gdal-mcp {words[0]}` failed: {done.stdout}{done.stderr}")
-        return done.stdout.strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A connected client."""
-
-    demo: Demo
-    client: Client
-
-    async def call(self, tool: str, /, **arguments: Any) -> Mapping[str, Any]:
-        """The result of a call that must succeed."""
-        result = await self._send(tool, arguments)
-        expect(not result.is_error, f"{tool} failed: {result.structured_content}")
-        answer = dict(result.structured_content or {})
-        self.demo.calls.append(answer["receipt"]["call_id"])
-        return answer
-
-    async def refused(self, code: str, tool: str, /, **arguments: Any) -> str:
-        """Makes a call that must fail with this code. Returns everything that the client received."""
-        result = await self._send(tool, arguments)
-        error = dict(result.structured_content or {}).get("error", {})
-        expect(result.is_error and error.get("code") == code, f"{tool} should end with {code}: {error}")
-        self.demo.calls.append(error["call_id"])
-        lines = error.get("untrusted", {}).get("gdal", [])
-        say(
-            "\n".join(
-                [f"{code} ({error['stage']}): {error['message']}", error["suggestion"], *dict.fromkeys(lines)]
-            )
-        )
-        return result.model_dump_json()
-
-    async def seen(self, tool: str, /, **arguments: Any) -> t.ImageContent:
-        """The picture of a call that must succeed and have one."""
-        result = await self._send(tool, arguments)
-        expect(not result.is_error, f"{tool} failed: {result.structured_content}")
-        pictures = [part for part in result.content if isinstance(part, t.ImageContent)]
-        expect(len(pictures) == 1, f"{tool} shows {len(pictures)} pictures")
-        self.demo.calls.append(dict(result.structured_content or {})["receipt"]["call_id"])
-        return pictures[0]
-
-    async def told(self, tool: str, /, **arguments: Any) -> Mapping[str, Any]:
-        """The answer of a tool that needs no container."""
-        result = await self._send(tool, arguments)
-        expect(not result.is_error, f"{tool} failed: {result.structured_content}")
-        return dict(result.structured_content or {})
-
-    async def record(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The contents of the resource of the answered call."""
-        uri = f"gdal://calls/{answer['receipt']['call_id']}"
-        content = (await self.client.read_resource(uri)).contents[0]
-        if not isinstance(content, t.TextResourceContents):
-            raise Surprise(f"{uri} is not text")
-        read: Mapping[str, Any] = json.loads(content.text)
-        return read
-
-    async def _send(self, tool: str, arguments: dict[str, Any]) -> t.CallToolResult:
-        say(f"{tool} {json.dumps(arguments)}")
-        return await self.client.call_tool(tool, arguments)
 
 
 def write_hill(demo: Demo) -> None:
@@ -260,12 +135,12 @@ async def look(session: Session, cog: Mapping[str, Any]) -> None:
 async def discover(session: Session) -> None:
     """All of GDAL without a list of all of it."""
     step("All of GDAL: find the algorithm")
-    hits = (await session.told("gdal_search", query="shade the mountains", limit=3))["hits"]
+    hits = (await session.answer("gdal_search", query="shade the mountains", limit=3))["hits"]
     say("\n".join(json.dumps(hit)[:150] for hit in hits))
     expect("raster hillshade" in json.dumps(hits), "the search does not find hillshade")
 
     step("Its arguments, as GDAL itself describes them")
-    described = await session.told("gdal_describe", algorithm="raster hillshade")
+    described = await session.answer("gdal_describe", algorithm="raster hillshade")
     say(f"{json.dumps(described)[:300]} ...")
     expect("zfactor" in json.dumps(described), "the description lacks an argument")
 
@@ -276,7 +151,7 @@ async def discover(session: Session) -> None:
         {"step": "write", "arguments": {"output": "shade.tif"}},
     ]
     question_count = len(session.demo.questions)
-    foreseen = await session.told("validate_call", tool="pipeline", arguments={"steps": steps})
+    foreseen = await session.answer("validate_call", tool="pipeline", arguments={"steps": steps})
     say(
         f"{' '.join(foreseen['argv'])}\nneeds approval: {foreseen['needs_approval']}, estimate: {foreseen.get('estimate')}"
     )
@@ -294,7 +169,7 @@ async def discover(session: Session) -> None:
 
 async def see(session: Session) -> None:
     step("See it")
-    picture = await session.seen("preview", path="shade.tif", max_size=256)
+    picture = await session.picture("preview", path="shade.tif", max_size=256)
     data = base64.b64decode(picture.data)
     expect(data.startswith(b"\x89PNG"), "the picture is no PNG")
     say(f"a picture for the client: {picture.mime_type}, {len(data)} bytes")
@@ -308,17 +183,17 @@ async def see(session: Session) -> None:
 async def attack(session: Session) -> None:
     outside = write_outside(session.demo)
     step("Attack: a file outside the workspace")
-    first = await session.refused("PATH_NOT_ALLOWED", "info", path=str(outside))
+    first = await session.expect_refusal("PATH_NOT_ALLOWED", "info", path=str(outside))
     step("Attack: a file in the workspace that names one outside")
-    second = await session.refused("GDAL_ERROR", "convert", input="innocent.vrt", output="loot.asc")
+    second = await session.expect_refusal("GDAL_ERROR", "convert", input="innocent.vrt", output="loot.asc")
     expect(str(SECRET) not in first + second, "bytes of the file outside came back")
     expect(not (session.demo.workspace / "loot.asc").exists(), "the attack published an output")
     step("Attack: the network")
-    await session.refused("NETWORK_BLOCKED", "info", path="/vsicurl/http://127.0.0.1/x.tif")
+    await session.expect_refusal("NETWORK_BLOCKED", "info", path="/vsicurl/http://127.0.0.1/x.tif")
 
     step("The user says no")
     session.demo.says_yes = False
-    await session.refused("DENIED", "convert", input="hill.tif", output="unwanted.tif")
+    await session.expect_refusal("DENIED", "convert", input="hill.tif", output="unwanted.tif")
     expect(not (session.demo.workspace / "unwanted.tif").exists(), "a call that was denied wrote its output")
     session.demo.says_yes = True
 
@@ -328,7 +203,7 @@ async def talk(demo: Demo) -> tuple[str, str]:
     server = StdioServerParameters(command=sys.executable, args=["-m", "gdal_mcp", "serve", *demo.options()])
     with demo.log.open("w", encoding="utf-8") as log:
         transport = stdio_client(server, errlog=log)
-        async with Client(transport, elicitation_callback=demo.ask, client_info=WHO) as client:
+        async with Client(transport, elicitation_callback=demo.ask, client_info=CLIENT_INFO) as client:
             return await _talk(demo, client)
 
 
@@ -380,19 +255,6 @@ def after(demo: Demo, replacing: str, before: str) -> None:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@contextmanager
-def temporary(*, keep: bool) -> Iterator[Demo]:
-    demo = Demo(Path(tempfile.mkdtemp(prefix="gdal-mcp-demo-")))
-    demo.workspace.mkdir()
-    try:
-        yield demo
-    finally:
-        if keep:
-            print(f"\nkept: {demo.folder}")
-        else:
-            shutil.rmtree(demo.folder, ignore_errors=True)
 
 
 def main() -> int:

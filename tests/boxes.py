@@ -13,9 +13,9 @@ from gdal_mcp.toolboxes.base import Tool
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged, packaged_text
 from gdal_mcp.toolboxes.gdal.preflight.service import Preflight
 from gdal_mcp.toolboxes.surface import Surface, Toolboxes
-from gdal_mcp.tools.toolbox import of_data
+from gdal_mcp.tools.toolbox import gdal_toolbox
 
-GDAL = of_data(packaged_text())
+GDAL = gdal_toolbox(packaged_text())
 BOXES = Toolboxes((GDAL,))
 
 

@@ -1,1 +1,1 @@
-"""Asks a person. The only truth is a row in the registry, bound to the digest of exactly what will run."""
+"""Asks a person for approval. What counts is only a row in the registry, bound to the digest of what will run."""

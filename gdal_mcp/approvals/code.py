@@ -32,7 +32,7 @@ def describe_code(code: str, before: str | None) -> dict[str, Any]:
 
 
 def code_lines(details: Mapping[str, Any]) -> Iterator[str]:
-    """The same as lines of plain text."""
+    """The code and its changes in a question, as lines of plain text."""
     width = len(str(len(details["lines"])))
     yield "Code:"
     for number, pieces in enumerate(details["lines"], 1):
@@ -52,7 +52,9 @@ def _split(code: str) -> list[str]:
 
 
 def _coloured(code: str) -> Iterator[list[tuple[str, str]]]:
-    """Each line as pieces with their kinds; without kinds after the point where the code is not valid Python."""
+    """The pieces of each line with their kinds; they have no kinds after the point where the code is not valid
+    Python.
+    """
     lines = _split(code)
     marks: list[list[tuple[int, int, str]]] = [[] for _ in lines]
     for kind, (first, begin), (last, end) in _tokens("\n".join(lines)):

@@ -30,7 +30,7 @@ class Approval:
     call_id: str = ""
     effect: str = ""
     workspaces: tuple[str, ...] = ()  # workspaces that the call writes to
-    ways: tuple[str, ...] = tuple(sorted(WAYS))  # ways in which a yes counts
+    ways: tuple[str, ...] = tuple(sorted(WAYS))  # ways in which an approval counts
     details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
     holder: str = (
         ""  # `SERVER:CALL` of the call that waits for the answer or reserved it; "" if there is none
@@ -80,7 +80,8 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """Why a call may run. With an `approval_id`, the call `holder` has reserved that approval and must consume it.
+    """The permission of a call to run. With an `approval_id`, the call `holder` has reserved that approval and must
+    consume it.
 
     `reads` are the remote hosts and folders that the approver saw; None if nobody was asked.
     """

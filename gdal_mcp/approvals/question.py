@@ -27,7 +27,7 @@ class Forecast:
     """The facts about a call before it runs."""
 
     estimate: Mapping[str, int | None] | None = None
-    checks: Sequence[Mapping[str, Any]] = ()  # warnings about it
+    checks: Sequence[Mapping[str, Any]] = ()  # warnings about the call
     size_of: Callable[[WorkspacePath], int] = lambda _located: 0  # bytes of remote data, as far as known
     # descriptions of files that would be replaced or deleted
     kind_of: Callable[[WorkspacePath], str] = lambda _located: ""
@@ -154,8 +154,9 @@ def title(draft: Draft) -> str:
 
 
 def sentence(plan: Plan, client: str = "") -> str:
-    """Who asks for what, in one line. A call comes from an assistant: its client is named before the person whose
-    rights it has.
+    """One line that says who requests what.
+
+    A call comes from an assistant: its client is named before the person whose permissions it has.
     """
     effect, principal = title(plan.draft), shown_text(plan.principal, 200)
     who = f"{shown_text(client, 100)}, for {principal}," if client else principal
@@ -274,6 +275,6 @@ def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -
     )
 
 
-def touched(draft: Draft) -> tuple[str, ...]:
+def workspaces_written(draft: Draft) -> tuple[str, ...]:
     """The workspaces that a draft writes to, as texts."""
     return tuple(sorted(str(root) for root in draft.touched))

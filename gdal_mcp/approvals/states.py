@@ -37,18 +37,18 @@ TRANSITIONS: Final[Mapping[Event, Transition]] = {
     "deny": Transition(frozenset({"asked", "approved", "released", "reserved"}), "denied"),
     # a call takes the approval: the call that waited for it, or the same call sent again
     "reserve": Transition(frozenset({"approved", "released"}), "reserved"),
-    # that call ended before it started: no slot, a rate limit, a cancellation, a dead server
+    # the call that took the approval ended before it started: no slot, a rate limit, a cancellation, a dead server
     "release": Transition(frozenset({"approved", "reserved"}), "released"),
     "consume": Transition(frozenset({"reserved"}), "consumed"),
     # the call that asked is cancelled before anybody answered
     "withdraw": Transition(frozenset({"asked"}), "expired"),
-    # by the clock: a question after the time for a decision, an approval after the time for its use
+    # expired by the clock: a question after the time for a decision, an approval after the time for its use
     "expire": Transition(frozenset({"asked", "approved", "released", "reserved"}), "expired"),
 }
-OPEN: Final = TRANSITIONS["deny"].sources  # a no still counts
+OPEN: Final = TRANSITIONS["deny"].sources  # states in which a no still counts
 APPROVED_STATES: Final[frozenset[State]] = frozenset(
     {"approved", "released", "reserved", "consumed"}
-)  # a person said yes
+)  # states after a person said yes
 
 # A client answers for its user without proof that anybody was asked; in the other ways a person is signed in.
 _BY_CLIENT: Final[frozenset[Channel]] = frozenset({"elicitation"})

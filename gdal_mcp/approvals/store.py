@@ -39,7 +39,7 @@ _COUNT: Final = (
     "SELECT count(*) FROM approvals WHERE state = 'asked' AND expires > :now AND principal = :principal"
 )
 _BY_ID: Final = "SELECT * FROM approvals WHERE id = :id"
-# approved first, then questions
+# what an earlier call left: approvals first, then questions
 _LEFT: Final = """SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal
     AND (state = 'released' OR (state = 'asked' AND holder = ''))
     ORDER BY state = 'released' DESC, created DESC, rowid DESC LIMIT 1"""
@@ -94,7 +94,7 @@ class Approvals:
             return self._reserve_or_wait(db, row.id, holder) if row is not None else None
 
     def resume(self, approval_id: str, holder: str) -> Approval | None:
-        """The same by id, for a call that returns to its suspended question. None if another call has it."""
+        """Like `reclaim`, by id, for a call that returns to its suspended question. None if another call has it."""
         with self._writing() as (db, _):
             row = self._rows.one(Approval, _BY_ID, id=approval_id)
             if row is not None and row.state == "asked" and row.holder not in ("", SUSPENDED, holder):
@@ -181,7 +181,7 @@ class Approvals:
         return self._rows.all(Approval, query, now=self._clock())
 
     def decided(self, limit: int = 50) -> tuple[Approval, ...]:
-        with self._writing():  # what has expired is over
+        with self._writing():  # marks expired rows first
             query = "SELECT * FROM approvals WHERE state <> 'asked' ORDER BY created DESC LIMIT :n"
             return self._rows.all(Approval, query, n=limit)
 

@@ -1,4 +1,5 @@
-"""How a call gets its approval: from a grant, its client, the console or a terminal, whichever is first.
+"""The ways in which a call gets its approval: from a grant, its client, the console or a terminal, whichever is
+first.
 
 Invariants:
 * only a decision in the registry, bound to the plan's digest and its principal, approves anything;
@@ -24,7 +25,7 @@ from gdal_mcp.approvals.model import (
     Grant,
     Suspended,
 )
-from gdal_mcp.approvals.question import Forecast, parts, question_text, touched, unanswered_error
+from gdal_mcp.approvals.question import Forecast, parts, question_text, unanswered_error, workspaces_written
 from gdal_mcp.approvals.service import ApprovalService, denied_error, expired_error, unavailable_error
 from gdal_mcp.approvals.store import MOST_OPEN, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -95,10 +96,10 @@ class ApprovalQueue:
         if not call.verdict.grantable:
             return None
         folders = tuple(address.folder for address in plan.draft.addresses)
-        return self.service.granted(plan.principal, plan.tool, touched(plan.draft), folders)
+        return self.service.granted(plan.principal, plan.tool, workspaces_written(plan.draft), folders)
 
     async def _reserved(self, call: ApprovalRequest) -> Approval:
-        """The reserved approval of this plan. In any case, no question keeps a call that no longer waits."""
+        """The reserved approval of this plan. Afterwards, no question is held by a call that no longer waits."""
         store, holder = self.service.approvals, self._holder(call)
         answer = call.approver.answered()
         row = await run_sync(self._answered, call, *answer) if answer else await run_sync(self._row, call)
@@ -136,7 +137,7 @@ class ApprovalQueue:
             summary=question_text(details),
             call_id=plan.call_id,
             effect=str(plan.effect),
-            workspaces=touched(plan.draft),
+            workspaces=workspaces_written(plan.draft),
             ways=tuple(sorted(call.verdict.ways)),
             details=details,
             holder=holder,

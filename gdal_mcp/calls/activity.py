@@ -9,26 +9,26 @@ calls ended. Changes by other processes are not seen.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 if TYPE_CHECKING:
     from gdal_mcp.calls.invocation import Reply
 
-# A client's cancellation and its reason arrive one after the other; a connection that closed brings no reason.
+# seconds between a client's cancellation and its reason, which arrive separately; a closed connection sends no reason
 REASON_SECONDS: Final = 0.1
-# The shortest time limit of a known client. A call that only reads, and is younger, is cheap to make again, and its input may
-# have changed since the first one read it.
+# seconds until an identical call can join one that only reads: the shortest time limit of a known client. A younger
+# call is cheap to make again, and its input may have changed since the first one read it.
 JOIN_READS_AFTER: Final = 5.0
 
 
 @dataclass(eq=False, slots=True)
 class RunningCall:
-    """One running call. `stage` is in plain words, `fraction` from 0 to 1."""
+    """One running call. `stage` is a phrase for people, `fraction` is from 0 to 1."""
 
     call_id: str
     tool: str
@@ -40,8 +40,9 @@ class RunningCall:
     message: str = ""
     outputs: tuple[str, ...] = ()  # paths, once they are known
     ended_by: str = ""  # the user who cancelled it on this server
-    sender: object = None  # its request: the connection and id that the transport uses
+    sender: object = None  # the connection and id of its request, as the transport names them
     plan: str = ""  # digest of its plan, once it has started
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     writes: bool = False
     timed_out: bool = False  # True if its client stopped waiting without asking for the call to end
     waiting: int = 1  # number of requests that wait for its reply
@@ -53,7 +54,7 @@ class RunningCall:
     scope: anyio.CancelScope = field(default_factory=lambda: anyio.CancelScope(shield=True))
 
     async def end_with_request(self) -> None:
-        """Waits until the request is cancelled, then ends the call if nobody waits for it any more."""
+        """Waits until the request is cancelled, then ends the call if no other request waits for it."""
         try:
             await anyio.sleep_forever()
         finally:
@@ -65,7 +66,7 @@ class RunningCall:
                     self.scope.cancel()
 
     async def joined(self) -> "Reply":
-        """The reply of this call, for an identical request."""
+        """Waits until this call has ended, and returns its reply for an identical request."""
         self.waiting += 1
         try:
             await self.ended.wait()
@@ -92,14 +93,21 @@ class Activity:
             del self._running[call_id]
             call.ended.set()
 
-    def same(self, principal: str, plan: str) -> RunningCall | None:
-        """A started call of this principal with this plan, which an identical call can join."""
+    def same(self, principal: str, plan: str, arguments: Mapping[str, Any]) -> RunningCall | None:
+        """A started call of this principal with this plan, which an identical call can join.
+
+        Calls that only read must have the same arguments too: some arguments only choose what is answered, such as the
+        call that `validate_call` checks after its container described the inputs.
+        """
         oldest = time.time() - self.join_reads_after
         calls = (call for call in self.all() if (call.principal, call.plan) == (principal, plan))
-        return next((call for call in calls if call.writes or call.begun <= oldest), None)
+        return next(
+            (call for call in calls if call.writes or (call.begun <= oldest and call.arguments == arguments)),
+            None,
+        )
 
     def cancelled(self, sender: object, *, timed_out: bool) -> None:
-        """Notes why a client cancelled a request. A call whose client only stopped waiting goes on."""
+        """Records why a client cancelled a request. A call whose client only stopped waiting goes on."""
         for call in self.all():
             if sender is not None and call.sender == sender:
                 call.timed_out = call.timed_out or timed_out
@@ -112,11 +120,11 @@ class Activity:
             call.scope.cancel()
 
     def all(self) -> tuple[RunningCall, ...]:
-        """Oldest first."""
+        """The running calls, oldest first."""
         return tuple(self._running.values())
 
     def cancel(self, call_id: str, by: str) -> bool:
-        """Cancels a call as its client could: its container is stopped and removed. False if it is not running."""
+        """Cancels a call for a user of this server: its container is stopped and removed. False if it is not running."""
         call = self._running.get(call_id)
         if call is None:
             return False
@@ -126,9 +134,10 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A principal's call whose record changed, and the URIs of changed outputs; if there are any, the list of outputs
-    changed too.
+class ChangedCall:
+    """A call whose record changed, with the URIs of its outputs that changed.
+
+    If there are such outputs, the principal's list of outputs changed too.
     """
 
     principal: str
@@ -140,8 +149,8 @@ class Changed:
 class Changes:
     """Announces the changes made by the end of a call, or by an undo."""
 
-    listeners: list[Callable[[Changed], None]] = field(default_factory=list)
+    listeners: list[Callable[[ChangedCall], None]] = field(default_factory=list)
 
-    def announce(self, changed: Changed) -> None:
+    def announce(self, changed: ChangedCall) -> None:
         for listener in self.listeners:
             listener(changed)

@@ -1,11 +1,11 @@
 """Runs work that may hang, such as looking up paths or waiting for an engine, in a bounded number of threads.
 
-Such work is done before its call is admitted to the queue (docs/design.md says why), and a thread cannot be ended from
-outside: work that takes long checks by itself whether its caller has left.
+Such work is done before its call is admitted to the queue (docs/design.md says why). A thread cannot be ended from
+outside, so long work must check whether its caller has left.
 
 Invariants:
-* at most `at_once` threads work, and at most `per_principal` (fewer) for the same principal, so that work that
-  hangs for one principal leaves room for the others;
+* at most `at_once` threads work, and at most `per_principal` (fewer) for the same principal, so that work that hangs
+  for one principal leaves room for the others;
 * a thread counts until it has ended, even after its caller gave up;
 * every caller gets an answer within `queue_seconds` and `seconds`, and at once when it is cancelled.
 """
@@ -25,12 +25,13 @@ from anyio.to_thread import run_sync
 from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.waiting import Cancellation
 
-AT_ONCE: Final = 16  # threads that hang only cost memory
-PER_PRINCIPAL: Final = 4  # usual work takes milliseconds, so more would not be faster
-# half of what clients wait, so that there is time for both the queue and the draft
+AT_ONCE: Final = 16  # threads; one that hangs only costs memory
+PER_PRINCIPAL: Final = 4  # threads; usual work takes milliseconds, so more would not be faster
+# seconds; half of the time that clients wait, so that the other half is left for the draft
 QUEUE_SECONDS: Final = 30.0
 DRAFT_SECONDS: Final = 30.0
-PLAN_SECONDS: Final = 240.0  # the first plan waits until the engine is connected and its host is attested
+# seconds; the first plan waits until the engine is connected and its host is attested
+PLAN_SECONDS: Final = 240.0
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ class BoundedThreads:
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)
 
-        # not anyio's threads, which the program would wait for at its end; nor threading's, whose start blocks the
+        # not threads of anyio, for which the program would wait at its end, nor of `threading`, whose start blocks the
         # event loop
         try:
             _thread.start_new_thread(copy_context().run, (make,))
@@ -134,7 +135,7 @@ async def run_cancellable(work: Callable[[Cancellation], T], threads: anyio.Capa
             group.cancel_scope.cancel()
     except anyio.get_cancelled_exc_class():
         if not ended:
-            # without an error, so that the result of the work is not lost; the next checkpoint raises again
+            # if the work has ended, its result must not be lost, and the next checkpoint raises the cancellation again
             raise
     finally:
         cancel.close()

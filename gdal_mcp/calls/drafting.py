@@ -30,8 +30,8 @@ from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.workspace import Identity, WorkspacePath
 
-ASK_SECONDS: Final = 25.0  # seconds for a tool's own requests, which end before their thread is given up
-MAX_COMPANIONS: Final = 1000  # seconds to look up all inputs of one call
+ASK_SECONDS: Final = 25.0  # seconds for a tool's own requests; shorter than the deadline of its thread
+MAX_COMPANIONS: Final = 1000  # sidecar files of all inputs of one call
 
 
 class Drafted(NamedTuple):
@@ -46,7 +46,7 @@ class Drafting:
     hosting: Hosting
     gateway: RemoteGateway
     seal: Seal
-    ended: threading.Event = field(default_factory=threading.Event)  # set once the caller no longer waits
+    ended: threading.Event = field(default_factory=threading.Event)  # set when the caller no longer waits
 
     def draft(self, call: Invocation) -> Drafted | ImmediateResult:
         """The tool's draft for the arguments, and the report of the checks on it. Raises ToolError."""
@@ -83,7 +83,7 @@ class Drafting:
             return replace(call, outcome=replace(call.outcome, hosts=tuple(meter.call.by_host())))
 
     def prepare(self, call: Invocation, draft: Draft, tool: str) -> Prepared:
-        """Exactly what the draft runs, and where. The same for the same state. Raises ToolError."""
+        """The plan of a draft and the host that runs it. They are the same for the same state. Raises ToolError."""
         reach, toolbox = call.entitlements, call.toolbox
         narrow = toolbox.analysis.only_inputs or self.settings.mount_scope == "inputs"
         visible = call.request.operation.visible(draft, reach.workspaces)
@@ -132,7 +132,7 @@ class Drafting:
     def _beside(
         self, inputs: Iterable[WorkspacePath], companions: Callable[[WorkspacePath], Iterable[Path]]
     ) -> Iterator[tuple[WorkspacePath, WorkspacePath]]:
-        """Each input with its sidecar files as they are now."""
+        """Pairs of an input and one of its sidecar files, as the files are now."""
         input_paths = dict.fromkeys(located.path for located in local(inputs))
         for located in dict.fromkeys(local(inputs)):
             if self.ended.is_set():
@@ -150,7 +150,7 @@ class Drafting:
 
 
 def learn(call: Invocation) -> None:
-    """Stores the descriptions of outputs, so that a call on them can be judged without describing them again."""
+    """Stores the descriptions of outputs, so that calls that use them can be checked without describing them again."""
     done, preflight = call.done, call.entitlements.preflights[call.toolbox.name]
     if done is None or done.published is None:
         return

@@ -25,7 +25,7 @@ class Entitlements:
     workspaces: Workspaces
     surface: Surface
     limits: Limits
-    preflights: Mapping[str, Preflight]  # by the name of the toolbox
+    preflights: Mapping[str, Preflight]  # by the toolbox's name
     entry: PolicyEntry | None = None
 
     @classmethod
@@ -43,14 +43,15 @@ class EntitlementResolver:
     full: Entitlements
     policy: Policy
     toolboxes: Toolboxes
-    _narrowed: list[Entitlements] = field(default_factory=list)  # in the order of the entries
+    # one for each entry of the policy, in the same order
+    _narrowed: list[Entitlements] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raises SettingsError for an entry without any permission."""
+        """Narrows the full entitlements for each entry. Raises SettingsError for an entry without any permission."""
         self._narrowed.extend(narrowed(self.full, entry, self.toolboxes) for entry in self.policy.entries)
 
     def of(self, principal: str) -> Entitlements:
-        """Raises ToolError (DENIED) for a principal that the policy does not name."""
+        """The entitlements of a principal. Raises ToolError (DENIED) for a principal that the policy does not name."""
         if not self.policy.entries:  # without entries everybody has everything
             return self.full
         entry = self.policy.entry(principal)
@@ -65,7 +66,7 @@ class EntitlementResolver:
 
 
 def narrowed(full: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> Entitlements:
-    """The part of the whole that a policy entry permits. Raises PathRefused if it leaves no workspace."""
+    """The part of the full entitlements that a policy entry permits. Raises PathRefused if no workspace remains."""
     limits = full.limits
     limits = replace(
         limits,
@@ -105,5 +106,8 @@ def narrowed(full: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> En
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
-    """Matches either spelling, so that `raster_*` matches the tools and the algorithms that they run."""
+    """True if a name matches a pattern in either spelling.
+
+    So `raster_*` matches both the tools and the algorithms that they run.
+    """
     return any(fnmatchcase(variant, pattern) for variant in (name, spelling(name)) for pattern in patterns)

@@ -12,7 +12,7 @@ import structlog
 
 from gdal_mcp.calls.invocation import Invocation, JobResult, Outcome, seconds_since
 from gdal_mcp.calls.refusals import failed
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unreported_stderr
+from gdal_mcp.calls.translation import clean_messages, explain, judge, stderr_of, unreported_stderr
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
@@ -37,8 +37,8 @@ from sandbox.workspace import Workspace, WorkspacePath, open_folder
 
 _MAX_MESSAGES = 20
 _log = structlog.get_logger()
-_MAX_VALUES = 1_000_000  # members and elements of printed JSON; lists are then cut to 20,000
-# checks that explain why a call failed
+_MAX_VALUES = 1_000_000  # members and elements that printed JSON may have; its lists are cut to 20,000 later
+# codes of checks that explain why a call failed
 _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 
@@ -91,7 +91,7 @@ class Executor:
         return results.outcome(None)
 
     def _run(self, call: Invocation, results: _RunResults, cancel: Cancellation) -> None:
-        """Raises ToolError, SandboxError, LaunchCancelled."""
+        """Runs the plan and fills `results`. Raises ToolError, SandboxError, LaunchCancelled."""
         draft, started = call.plan.draft, time.monotonic()
         with self._reading(call) as results.reading, self._lease(call, cancel) as lease:
             results.durations["claim"] = seconds_since(started)
@@ -112,13 +112,13 @@ class Executor:
                 started = time.monotonic()
                 done = self._published(call, lease.staging, done, cancel)
                 results.durations["publish"] = seconds_since(started)
-                results.done = done  # even if something fails from here on
+                results.done = done  # set before anything else can fail
         results.done = done
 
     @contextmanager
     def _reading(self, call: Invocation) -> Iterator[RemoteReading | None]:
-        """The reader of a call's remote data, which is located while a container is claimed. None without remote
-        data.
+        """The reader of a call's remote data, or None if it has none. The data is located while a container is
+        claimed.
         """
         plan = call.plan
         if not plan.draft.addresses or not call.request.operation.reads_remote:
@@ -139,7 +139,8 @@ class Executor:
                 _make_outputs_folder(output.target)
         root = home(plan.draft).root if plan.draft.writes else None
         kind = self.hosting.kind(host, root, plan.confines)
-        # a waiting container sees each workspace as a whole, or nothing
+        # a waiting slot mounts whole workspaces or none, so a call that sees only parts of them starts its own
+        # container
         alone = plan.confines.places not in (None, ())
         return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
 
@@ -151,7 +152,7 @@ class Executor:
         declined: list[ToolError],
         cancel: Cancellation,
     ) -> Job:
-        """The container's job, after the files that it changes were copied to its staging folder.
+        """The job for the container, after the files that the job changes were copied to the staging folder.
 
         The container describes the inputs before it works, and that description is checked. A refusal ends the job
         and is added to `declined`.
@@ -204,7 +205,10 @@ class Executor:
         final = result.final or {}
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
         parsed = _parsed(printed, toolbox, required=draft.printed.is_json)
-        library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
+        library_messages, outputs = (
+            clean_messages(final),
+            toolbox.answering.describe(final, len(draft.outputs)),
+        )
         summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
         return JobResult(
             usage=result.usage,
@@ -251,7 +255,7 @@ class Executor:
 
 
 def _to_host_paths(text: str, draft: Draft) -> str:
-    """The text with the caller's names: paths of the host and addresses instead of names inside the container."""
+    """The text with the names that the caller knows: paths and addresses in place of names inside the container."""
     text = restore_addresses(text, draft.addresses)
     for output in draft.outputs:
         text = text.replace(output.inside, str(output.target))
@@ -270,7 +274,7 @@ def _to_addresses(value: Any, addresses: Sequence[Address]) -> Any:
 
 
 def _make_outputs_folder(target: WorkspacePath) -> None:
-    """Makes the folder for outputs without a name, unless it exists."""
+    """Makes the folder for outputs that the server names, unless it exists."""
     place = target.relative.parent
     try:
         make_folder(target.workspace, place)
@@ -283,16 +287,16 @@ def _make_outputs_folder(target: WorkspacePath) -> None:
 
 
 def make_folder(workspace: Workspace, place: PurePosixPath) -> None:
-    """Makes a folder in a workspace. If this server is root, it gets the owner of the folder around it.
+    """Makes a folder in a workspace. If the server runs as root, the new folder gets the owner of its parent folder.
 
-    Others may replace the folder at any time. Raises OSError, SandboxError.
+    Other processes may replace the folder at any time. Raises OSError, SandboxError.
     """
     with open_folder(workspace, place.parent) as around:
         os.mkdir(place.name, 0o755, dir_fd=around)
         if os.geteuid():
             return
         with open_folder(workspace, place) as folder, os.scandir(folder) as inside:
-            # it was replaced, so its owner stays
+            # a folder of another owner, or one with files in it, has replaced the new one and keeps its owner
             if os.fstat(folder).st_uid == 0 and next(inside, None) is None:
                 owner = os.fstat(around)
                 os.fchown(folder, owner.st_uid, owner.st_gid)
@@ -308,7 +312,7 @@ def home(draft: Draft) -> Workspace:
 
 
 def _settings(changed: object, known: Sequence[str]) -> dict[str, str]:
-    """The settings for the receipt that the worker changed."""
+    """The settings of the library that the worker changed, for the receipt."""
     settings = changed if isinstance(changed, dict) else {}
     return {name: clean_text(settings[name], 40) for name in known if isinstance(settings.get(name), str)}
 

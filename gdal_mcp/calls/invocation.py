@@ -30,8 +30,9 @@ NOT_YET: Final = Authorization("")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call as it was received. `on_progress` is called from another thread, or from the event loop's while the
-    call waits.
+    """One call as it was received.
+
+    `on_progress` is called from a worker thread, or from the event loop's thread while the call waits.
     """
 
     tool: str
@@ -42,7 +43,7 @@ class Request:
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     operation: Operation = ORDINARY
     peer: str = ""  # peer address of an HTTP client
-    sender: object = None  # how a cancellation names this request: its connection and id
+    sender: object = None  # connection and id of this request, by which a cancellation finds it
 
     @property
     def principal(self) -> str:
@@ -60,7 +61,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Exactly what would run, and where."""
+    """The plan of a call, and the host that would run it."""
 
     plan: Plan
     host: Host
@@ -77,8 +78,8 @@ class JobResult:
     outputs: tuple[Described, ...]
     messages: tuple[str, ...]  # messages of the library, each once
     tool_version: str
-    checks: tuple[Mapping[str, Any], ...] = ()  # checks made from the messages
-    return_code: int | None = None  # the answer of operations that have one
+    checks: tuple[Mapping[str, Any], ...] = ()  # made from the messages
+    return_code: int | None = None  # for operations that answer with one
     # settings of the library that the worker changed for this job
     settings: Mapping[str, str] = field(default_factory=dict)
     published: Published | None = None
@@ -89,11 +90,11 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. A run that failed after its outputs were published has `done` set too."""
+    """The end of a run. `done` is also set for a run that failed after its outputs were published."""
 
     done: JobResult | None = None
     error: ToolError | None = None
-    usage: Usage | None = None  # the container's usage
+    usage: Usage | None = None  # resources that the container used
     preflight: Report | None = None  # checks made with the container's description of the inputs
     remote: tuple[SourceRead, ...] = ()  # the remote data that was read
     hosts: tuple[Mapping[str, Any], ...] = ()  # the hosts that were asked, for the receipt
@@ -120,7 +121,7 @@ class Invocation:
     authorization: Authorization = NOT_YET
     outcome: Outcome = Outcome()
     failure: ToolError | None = None  # the first error of a step
-    receipt: Mapping[str, Any] = field(default_factory=dict)  # result of a successful call
+    receipt: Mapping[str, Any] = field(default_factory=dict)  # empty unless the call succeeded
 
     @property
     def entitlements(self) -> Entitlements:
@@ -149,7 +150,7 @@ class Invocation:
 
     @property
     def done(self) -> JobResult | None:
-        """Set as soon as outputs are published, even if something fails after that."""
+        """The result of the run; set as soon as outputs are published, even if something fails after that."""
         return self.outcome.done
 
     @property
@@ -205,7 +206,8 @@ class Reply:
     result: Mapping[str, Any]
     done: JobResult | None = None
     error: ToolError | None = None
-    next_request: Request | None = None  # made in place of this reply, which only the records have then
+    # the request to make instead of sending this reply, which is then only in the records
+    next_request: Request | None = None
 
     @classmethod
     def failed(cls, call: Invocation, error: ToolError) -> "Reply":

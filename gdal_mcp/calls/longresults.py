@@ -172,6 +172,6 @@ class ResultStore:
                     path.unlink()
 
     def _path(self, call_id: str, owner: str) -> Path:
-        """The file name contains the owner, so that nothing has to be opened to find out."""
+        """The path of a result. Its name has a digest of the owner, which is checked without opening the file."""
         owner_digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return self.folder / f"{call_id}.{owner_digest}.json"

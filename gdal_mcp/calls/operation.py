@@ -1,4 +1,7 @@
-"""How a call's files get into staging and out of it: for ordinary calls, with methods that other operations override."""
+"""The behaviour of an ordinary call: its draft, and the files that go into and out of staging.
+
+Special operations, such as uploads, override its methods.
+"""
 
 import os
 from collections.abc import Callable
@@ -44,7 +47,7 @@ class Operation:
         return entitlements
 
     def draft(self, call: "Invocation", drafting: "Drafting") -> "Drafted | ImmediateResult":
-        """What the call would do. Blocking. Raises ToolError."""
+        """The draft of the call, or the answer of a tool that runs nothing. Blocking. Raises ToolError."""
         return drafting.draft(call)
 
     def look(self, call: "Invocation", preflight: Preflight) -> Draft | None:
@@ -52,15 +55,15 @@ class Operation:
         return preflight.description(call.plan.draft)
 
     def visible(self, _draft: Draft, workspaces: Workspaces) -> Workspaces:
-        """The workspaces that its container may see."""
+        """The workspaces that the call's container may see."""
         return workspaces
 
     def places(self, _draft: Draft, _workspaces: Workspaces) -> tuple[WorkspacePath, ...] | None:
-        """The parts of the workspaces that its container sees; None means the whole of each."""
+        """The parts of the workspaces that the container sees; None for all workspaces as a whole."""
         return None
 
     def job(self, draft: Draft) -> Draft:
-        """The container's job."""
+        """The draft as the container runs it."""
         return draft
 
     def before(self, call: "Invocation", cancel: Cancellation) -> None:
@@ -122,15 +125,17 @@ ORDINARY = Operation(joins=True)
 
 
 def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) -> Publication:
-    """The target of a staged file. Raises ToolError for one that belongs to no output, or would replace another
-    dataset's file.
+    """The target of a staged file.
+
+    Raises ToolError if the file belongs to no output, or would replace a file of another dataset.
     """
     closeness = [belongs(name, output.target.name) for output in draft.outputs]
     best = max(closeness, default=0)
     closest = [
         output for output, close in zip(draft.outputs, closeness, strict=True) if best and close == best
     ]
-    if len({output.target.path.parent for output in closest}) != 1:  # none, or in several folders
+    # the file belongs to no output, or to outputs in several folders
+    if len({output.target.path.parent for output in closest}) != 1:
         raise _rejected(name, "the command wrote a file that does not belong to the output")
     output = closest[0]
     known = {located.name: located for located in (*output.replaces, *output.shared)}

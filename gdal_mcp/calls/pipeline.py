@@ -8,13 +8,10 @@ Nothing here uses the disk or the registry on the event loop: such work runs in 
 (looking up files, waiting for an engine) runs in a bounded number of threads of its own.
 """
 
-import threading
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 import anyio
 import structlog
@@ -22,26 +19,26 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
 
 from gdal_mcp.approvals.model import Authorization, Suspended
-from gdal_mcp.approvals.question import Forecast
-from gdal_mcp.approvals.service import expired_error
-from gdal_mcp.approvals.waiting import ApprovalQueue, ApprovalRequest
+from gdal_mcp.approvals.waiting import ApprovalQueue
 from gdal_mcp.calls.activity import Activity, Changes, RunningCall
+from gdal_mcp.calls.approval import approval_request, approvals_of, record_question, release_approval
 from gdal_mcp.calls.bounded_threads import BoundedThreads, run_cancellable
-from gdal_mcp.calls.drafting import Drafted, Drafting, learn
+from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.entitlements import EntitlementResolver
 from gdal_mcp.calls.execution import Executor
 from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
 from gdal_mcp.calls.longresults import ResultStore, shorten_result
+from gdal_mcp.calls.missed_replies import MissedReplies
 from gdal_mcp.calls.operation import ORDINARY, Operation
+from gdal_mcp.calls.planning import ask_servers, describe_inputs, make_draft, prepare, verify_unchanged
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
-from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Command, Draft, Work
 from gdal_mcp.policy.admission import Admission
 from gdal_mcp.policy.identity import READ
-from gdal_mcp.policy.policy import Allow, Deny, Policy, RequireApproval, case, decide
+from gdal_mcp.policy.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.policy.rates import Rates
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import ImmediateResult
@@ -50,8 +47,6 @@ from sandbox.waiting import Cancellation
 __all__ = ["Invocation", "Pipeline", "Reply", "Request"]
 
 _log = structlog.get_logger()
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class Pipeline:
     approvals: ApprovalQueue
     records: Records
     results: ResultStore
-    unreceived: Unreceived
+    missed_replies: MissedReplies
     rates: Rates
     drafting: Drafting
     drafts: BoundedThreads  # threads that look up the files of calls
@@ -99,9 +94,9 @@ class Pipeline:
                 finally:  # the request may already be cancelled
                     if replies:
                         view.reply = replies[0]
-                        if self.unreceived.may_be_missed(view):
+                        if self.missed_replies.may_be_missed(view):
                             with anyio.CancelScope(shield=True):
-                                await run_sync(self.unreceived.keep, view)
+                                await run_sync(self.missed_replies.keep, view)
         finally:
             self.active.discard(call.call_id)
         await checkpoint_if_cancelled()  # nobody receives the reply of a cancelled request
@@ -141,7 +136,7 @@ class Pipeline:
             call = call.failed(error)
         except Suspended:
             with anyio.CancelScope(shield=True):
-                await run_sync(_record_question, call, self)
+                await run_sync(record_question, call, self)
             raise
         except anyio.get_cancelled_exc_class():
             # outputs that were published before the cancellation stay published, and are recorded
@@ -173,14 +168,17 @@ async def plan(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> I
     The same for the same state, so that a call that is sent again has the same digest.
     """
     started = time.monotonic()
-    draft = await _draft(call, deps)
+    draft = await make_draft(call, deps)
     if isinstance(draft, ImmediateResult):
         call = replace(call, addresses=draft.addresses)
         await _admit_immediate(call, deps, resources, asks=draft.ask is not None)
-        call = replace(call, answer=draft.result) if draft.ask is None else await _ask(call, draft, deps)
+        if draft.ask is None:
+            call = replace(call, answer=draft.result)
+        else:
+            call = await ask_servers(call, draft, deps)
         return call.timed("plan", started)
     call = replace(call, preflight=draft.preflight)
-    call = await _prepare(call, deps, draft.draft, call.tool.name)
+    call = await prepare(call, deps, draft.draft, call.tool.name)
     if call.view is not None:
         call.view.outputs = tuple(str(output.target) for output in draft.draft.outputs)
     return call.timed("plan", started)
@@ -214,52 +212,11 @@ async def authorize(call: Invocation, deps: Pipeline, resources: AsyncExitStack)
     )  # otherwise a person would approve what cannot run
     call = await describe_inputs(call, deps)
     call.enter("waiting for approval")
-    authorization = await _approvals(call, deps).obtain(await run_sync(_question, call, deps, verdict))
-    resources.push_async_callback(_release_approval, authorization, deps)
+    question = await run_sync(approval_request, call, deps, verdict)
+    authorization = await approvals_of(call, deps).obtain(question)
+    resources.push_async_callback(release_approval, authorization, deps)
     call = await verify_unchanged(call, deps)
     return replace(call, authorization=authorization).timed("approval", started)
-
-
-async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
-    """Has the inputs described in a container before a person is asked, if the policy allows that without asking.
-
-    An internal job: it is not a call, spends no quota and is in the audit log as a part of this call. Raises
-    ToolError if the job fails, and if the call is certain to break a limit, is wrong, or cannot be judged.
-    """
-    planned, toolbox = call.plan, call.toolbox
-    preflight = call.entitlements.preflights[toolbox.name]
-    look = call.request.operation.look(call, preflight) if toolbox.analysis.validates else None
-    if look is None or not isinstance(
-        decide(case(look, toolbox.analysis.validates, planned.principal), deps.policy), Allow
-    ):
-        return call
-    look = replace(look, addresses=planned.draft.addresses)
-    job = await _prepare(call, deps, look, toolbox.analysis.validates)
-    async with deps.admission.permit(planned.principal, lambda: None):
-        await run_sync(deps.records.record_event, job, "inputs.described")
-        outcome = await run_cancellable(partial(deps.execution.run, job), deps.threads)
-    if outcome.error is not None:  # the call would describe its inputs, too, and fail
-        raise outcome.error
-    preflight.described(look.looked_at, outcome.done.parsed if outcome.done is not None else None)
-    again = await _draft(replace(call, described=True), deps)
-    return call if isinstance(again, ImmediateResult) else _know_more(call, again)
-
-
-def _know_more(call: Invocation, again: Drafted) -> Invocation:
-    """The call with the results of a second draft. The approval still covers the plan."""
-    draft = replace(call.plan.draft, review=again.draft.review)
-    prepared = replace(call.prepared, plan=replace(call.plan, draft=draft)) if call.prepared else None
-    return replace(call, preflight=again.preflight, prepared=prepared)
-
-
-async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
-    """Plans the call again. Raises ToolError if the plan differs from the approved one, because files may have changed."""
-    draft = await _draft(call, deps)
-    if not isinstance(draft, ImmediateResult):
-        now = await _prepare(call, deps, draft.draft, call.tool.name)
-        if now.plan.digest == call.plan.digest:
-            return now  # on the engine as it is now
-    raise expired_error("what would run changed while the question was open.")
 
 
 async def schedule(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> Invocation:
@@ -281,6 +238,7 @@ async def execute(call: Invocation, deps: Pipeline) -> Invocation:
     """Runs the plan. A cancellation stops the container; the outcome is returned after the container is gone."""
     if call.view is not None and call.request.operation.joins:
         call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
+        call.view.arguments = call.plan.arguments
     outcome = await run_cancellable(partial(_run, call, deps), deps.threads)
     durations = {**call.durations, **outcome.durations}
     return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
@@ -311,34 +269,6 @@ async def _admit_immediate(
     await run_sync(deps.records.record_answer, call)
 
 
-async def _ask(call: Invocation, answer: ImmediateResult, deps: Pipeline) -> Invocation:
-    """The call with the answers of other servers."""
-    return await _in_thread(deps.drafts, call, deps, lambda drafting: drafting.ask(call, answer))
-
-
-async def _draft(call: Invocation, deps: Pipeline) -> Drafted | ImmediateResult:
-    return await _in_thread(
-        deps.drafts, call, deps, lambda drafting: call.request.operation.draft(call, drafting)
-    )
-
-
-async def _prepare(call: Invocation, deps: Pipeline, draft: Draft, tool: str) -> Invocation:
-    prepared = await _in_thread(deps.plans, call, deps, lambda drafting: drafting.prepare(call, draft, tool))
-    return replace(call, prepared=prepared)
-
-
-async def _in_thread(
-    threads: BoundedThreads, call: Invocation, deps: Pipeline, work: Callable[[Drafting], T]
-) -> T:
-    """Does a part of planning in one of these threads. After a cancellation it ends at its next file or request."""
-    ended = threading.Event()
-    try:
-        return await threads.run(call.request.principal, partial(work, replace(deps.drafting, ended=ended)))
-    except BaseException:  # cancelled, or out of time; a draft that was made may look up more files later
-        ended.set()
-        raise
-
-
 async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) -> None:
     """Raises ToolError if today's quota, which is stored on disk, is used up."""
     entry = call.entitlements.entry
@@ -347,44 +277,10 @@ async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) 
         await run_sync(partial(deps.rates.require_allowance, principal, entry, writes=writes))
 
 
-def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> ApprovalRequest:
-    image, known = call.host.image, call.preflight
-    where = {
-        "image": image.reference,
-        "digest": image.digest,
-        "tier": call.host.tier(deps.settings),
-        "stand_in": image.standin,
-    }
-    preflight = call.entitlements.preflights[call.toolbox.name]
-    checks = [finding.as_dict() for finding in known.findings]
-    becomes = preflight.becomes(call.plan.draft)
-    sizes = preflight.size_of, preflight.kind_of
-    forecast = Forecast(known.figures, checks, *sizes, becomes, call.request.client)
-    return ApprovalRequest(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
-
-
 def _find_running(call: Invocation, deps: Pipeline) -> RunningCall | None:
     if call.prepared is None or not call.request.operation.joins:
         return None
-    return deps.activity.same(call.request.principal, call.plan.digest)
-
-
-def _approvals(call: Invocation, deps: Pipeline) -> ApprovalQueue:
-    seconds = call.request.operation.approval_wait
-    return deps.approvals if seconds is None else replace(deps.approvals, wait_seconds=seconds)
-
-
-async def _release_approval(authorization: Authorization, deps: Pipeline) -> None:
-    with anyio.CancelScope(shield=True):
-        await run_sync(deps.approvals.service.end, authorization)
-
-
-def _record_question(call: Invocation, deps: Pipeline) -> None:
-    """Records that the client was asked for approval and will call again."""
-    try:
-        deps.records.record_event(call, "approval.requested", "asked")
-    except ToolError:
-        _log.exception("audit_failed", call=call.call_id)
+    return deps.activity.same(call.request.principal, call.plan.digest, call.plan.arguments)
 
 
 def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:

@@ -182,11 +182,12 @@ class Records:
         return event
 
     def _finish(self, call: Invocation) -> Call:
-        """How the call ended. Published files are always in it, even if collecting the rest fails."""
+        """The record of the end of a call. It always has the published files, even if collecting the rest fails."""
         error, done, published = call.error, call.done, call.published
         outcome = "OK" if error is None else str(error.code)
         if error is not None and error.confirmation is not None:
-            outcome = WAITING  # waits for a person's answer: it was not denied, and will be sent again
+            # the call waits for a person's answer: it was not denied, and will be sent again
+            outcome = WAITING
         ended = replace(
             self._call(call),
             outcome=outcome,
@@ -222,18 +223,20 @@ class Records:
         # a call that only read does not wait for digests, because nothing is traced back to it
         patience = 0.0 if done is None else DIGEST_GRACE if call.published is not None else _READ_DIGEST_GRACE
         rows = [material.row() for material in digesting.result(touched=touched, patience=patience)]
-        for read in call.outcome.remote:  # parts of a file, so there is no digest of it
+        for read in call.outcome.remote:  # only parts of the file were read, so there is no digest of it
             row = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
             rows.append({**row, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
         return tuple(rows)
 
     def _register(self, call: Invocation, ended: Call) -> None:
-        """Registers the end, also of a call that failed before it ran. An answer without a container is only audited."""
+        """Registers the end of a call, even if it failed before it ran. An answer without a container is only
+        audited.
+        """
         done = call.done
         if not call.request.operation.in_history:
             return
         if (published := call.published) is not None:
-            # before the end is recorded, because a restart finishes calls without an end
+            # listed before the end is recorded, because a restart finishes calls without an end
             self.registry.add_artifacts(call.call_id, map(artifact_of, published.files))
         self.registry.finish_call(ended)
         if done is None and ended.outcome != "OK":
@@ -243,7 +246,7 @@ class Records:
             self.registry.add_refused(ended)
         if done is not None or ended.outcome != "OK" or call.addresses:
             for listener in self.listeners:
-                listener(self.registry.call(ended.id) or ended)  # with its times
+                listener(self.registry.call(ended.id) or ended)  # as registered, with its times
 
     def _event(self, call: Invocation, kind: str, outcome: str) -> dict[str, Any]:
         request = call.request

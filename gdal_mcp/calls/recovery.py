@@ -15,7 +15,7 @@ from gdal_mcp.calls.records import artifact_of
 from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.records.registry import Call, Registry
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import KeptPublication, RecoveryOutcome
+from sandbox.outputs.store import RecoveryOutcome, StoredPublication
 from sandbox.owner import Owner
 
 _log = structlog.get_logger()
@@ -68,7 +68,7 @@ def recover(
 
 
 def _ended(
-    publications: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
+    publications: Sequence[StoredPublication], audit: AuditLog, registry: Registry, server: str, call: Call
 ) -> Call:
     """Records how a lost call ended. The end is written last, so that the next server repeats this after a crash in
     between.

@@ -8,7 +8,7 @@ from gdal_mcp.toolboxes.surface import Surface
 
 
 def ended_by(who: str) -> ToolError:
-    """The error of a cancelled call; without a name, it was cancelled by its own client."""
+    """The error of a cancelled call. `who` cancelled it; if empty, its own client did."""
     return ToolError(Code.CANCELLED, Stage.RUN, f"{who or 'the client'} cancelled the call.")
 
 
@@ -29,7 +29,7 @@ def no_such_tool(name: str, surface: Surface) -> ToolError:
 
 
 def tool_hint(name: str, surface: Surface) -> str:
-    """The tool, or operation of a toolbox, that an unknown name may mean; else the search tool; "" without one."""
+    """A hint for an unknown name: the tool or operation that it may mean, else the search tool; "" without either."""
     boxes = {box.name: box for box in surface.toolboxes.values()}.values()
     owners = {path: box for box in boxes for path in box.operations if surface.permits(path)}
     paths = {spelling(path): path for path in owners}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gdal_mcp.calls.activity import Changed
+from gdal_mcp.calls.activity import ChangedCall
 from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -19,16 +19,17 @@ from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import WorkspacePath
 
 _DIGEST = len("sha256:") + 12  # characters of an image id, as engines shorten it
-# stages of a container that the answer does not wait for, or that are counted in others
+# stages of a container that the answer does not wait for, or whose time is part of other stages
 _OVERLAPPING = frozenset({"create", "start", "remove"})
 
 
 def receipt(call: Invocation, done: JobResult, settings: Settings) -> dict[str, Any]:
-    """What ran, where, and within which limits, as the call's record stores it.
+    """The receipt of a call, as its record stores it: what ran, where, and within which limits.
 
     `argv` is the exact command inside the container, and `mounts` are the parts of the workspaces that it saw.
-    `network` is the container's; `remote` lists the hosts that the server read from for it. `settings` are those of
-    the library that can change an answer: of the container, and as its worker changed them for this job.
+    `network` is the container's; `remote` lists the hosts from which the server read data for it. `settings` are the
+    library's settings that can change an answer: those of the container, and those that its worker changed for this
+    job.
     """
     plan, host, toolbox = call.plan, call.host, call.toolbox
     environment = toolbox.execution.environment(plan.limits, host.image.digest)
@@ -83,7 +84,7 @@ def _short(full: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
-    """The tool's own keys first, then the outputs, the texts, and the receipt."""
+    """The result of a call: the tool's own keys first, then the outputs, the texts, and the receipt."""
     toolbox, draft = call.toolbox, call.plan.draft
     target = draft.output.target if draft.output else None
     uri, path = (target.uri, str(target)) if target else (None, None)
@@ -129,7 +130,7 @@ def _written(draft: Draft, done: JobResult, published: Published) -> dict[str, A
         ],
     }
     if {file.located.path for file in published.files} != {output.target.path for output in draft.outputs}:
-        # their digests are in the call's record
+        # the digests are in the call's record
         facts["files"] = [
             {key: value for key, value in file_row(file).items() if key != "sha256"}
             for file in published.files
@@ -148,8 +149,10 @@ def _written(draft: Draft, done: JobResult, published: Published) -> dict[str, A
 def _checks(
     outputs: Sequence[dict[str, Any]], findings: list[dict[str, Any]], done: JobResult
 ) -> list[dict[str, Any]]:
-    """The checks of the call. Outputs do not repeat checks from before the run, and neither repeats the library's
-    messages.
+    """The checks of the call, without repeats.
+
+    A check of an output that repeats one from before the run is left out, and so is a check from the library's
+    messages that repeats another one.
     """
     for row in outputs:
         row["checks"] = [check for check in row["checks"] if not _is_repeated(check, findings)]
@@ -160,8 +163,8 @@ def _checks(
 def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> bool:
     """True if a check repeats another one for the same place.
 
-    A check without a place is about the call as a whole. Two with places of different kinds, such as an input and a
-    layer, are different.
+    A check without a place is about the call as a whole. Two checks with places of different kinds, such as an input
+    and a layer, are different.
     """
     mine = _place(check)
     for other in known:
@@ -181,7 +184,7 @@ def _place(check: Mapping[str, Any]) -> dict[str, frozenset[int]]:
 
 
 def _replaced(old: WorkspacePath, draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
-    """A replaced file: amounts in it and in the new one, as far as they are known."""
+    """A replaced file, with the amounts in it and in the new file, as far as they are known."""
     before: dict[str, Any] = {"bytes": old.identity.size} if old.identity else {}
     size = next((file.size for file in published.files if str(file.located) == str(old)), None)
     after: dict[str, Any] = {} if size is None else {"bytes": size}
@@ -192,7 +195,10 @@ def _replaced(old: WorkspacePath, draft: Draft, done: JobResult, published: Publ
 
 
 def _untrusted(done: JobResult, texts: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The printed report or text, or the texts that a tool made from it; names by output, and messages."""
+    """The untrusted texts of a result: the printed report or text, names by output, and messages.
+
+    `texts` are those that a tool made from the report, in its place.
+    """
     printed = {"report": done.parsed} if done.parsed is not None else {"text": done.printed}
     parts = {
         key: text for key, text in (printed if texts is None else texts).items() if text not in ("", None)
@@ -213,11 +219,11 @@ def file_row(file: PublishedFile) -> dict[str, Any]:
     return {**row, "files": len(file.parts)} if file.located.is_folder else row
 
 
-def changed_by(principal: str, call_id: str, done: JobResult | None) -> Changed:
+def changed_by(principal: str, call_id: str, done: JobResult | None) -> ChangedCall:
     """The files that a call changed, however it ended."""
     published = done.published if done else None
     if published is None:
-        return Changed(principal, call_id)
+        return ChangedCall(principal, call_id)
     moved = [located for transfer in published.moved for located in (transfer.source, transfer.target)]
     places = [*(file.located for file in published.files), *published.replaced, *published.removed, *moved]
-    return Changed(principal, call_id, tuple(dict.fromkeys(located.uri for located in places)))
+    return ChangedCall(principal, call_id, tuple(dict.fromkeys(located.uri for located in places)))

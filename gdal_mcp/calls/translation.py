@@ -45,12 +45,12 @@ _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | Outp
 STDERR_CHARACTERS = 8000
 _LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
 _NUMBERS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
-_MANY_LINES = 4  # lines of one kind are folded
-_COMPARED = 400  # characters of a line; a message is cut later
+_MANY_LINES = 4  # lines that differ only in their numbers; so many are folded into one
+_COMPARED = 400  # characters of a line; messages may be longer
 _RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
-# messages of the C library and SQLite; a full disk of the host has an outcome of its own
-# the suggestion for a failure of which nothing better is known; {} is the title of the toolbox
+# the suggestion for a failure with no better one; {} is the title of the toolbox
 GENERAL_ADVICE = "{}'s own messages are under `untrusted`; correct the arguments or the data and call again."
+# messages of the C library and SQLite; a full disk of the host has an outcome of its own
 _FULL = ("No space left on device", "database or disk is full")
 _FIRST = 5  # GDAL's first messages name the cause; the others repeat it
 
@@ -98,7 +98,7 @@ def explain(error: SandboxError, stage: Stage) -> ToolError:
 
 
 def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> ToolError | None:
-    """None if the job succeeded, else the error. `writes` is True if it had an output."""
+    """The error of a job that did not succeed; None if it did. `writes` is True if the job had an output."""
     outcome, stderr = result.outcome, stderr_of(result)
     if not isinstance(outcome, Exited):
         code, message, suggestion = _explained(outcome, toolbox)
@@ -106,7 +106,7 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     if not outcome.code:
         return None
     final = result.final or {}
-    errors = [error for error in reported(final) if error.level != "warning"]
+    errors = [error for error in clean_messages(final) if error.level != "warning"]
     texts = [error.text for error in errors[:_FIRST]]
     all_texts = "\n".join((*texts, stderr))
     if any(text in all_texts for text in _FULL):
@@ -173,7 +173,7 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
             return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", f"{_RAISE}file-size."
 
 
-def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
+def clean_messages(final: Mapping[str, Any]) -> list[LibraryMessage]:
     """The library's messages, cleaned. Malformed rows are left out."""
     rows = final.get("errors")
     messages: list[LibraryMessage] = []

@@ -15,8 +15,8 @@ from gdal_mcp.settings import Settings, SettingsError
 def backup(settings: Settings, folder: Path) -> Exit:
     """Copies databases, audit log and its closed files into a new folder, and verifies the copy of the log.
 
-    The log is copied last, so that it has every call that the registry has. What can be made again stays out: views, pictures,
-    and what was read over the network. Raises SettingsError, AuditUnavailable.
+    The log is copied last, so that it has every call that the registry has. Data that can be made again is left out:
+    views, pictures, and what was read over the network. Raises SettingsError, AuditUnavailable.
     """
     state = settings.state
     if not state.root.is_dir():
@@ -41,7 +41,7 @@ def backup(settings: Settings, folder: Path) -> Exit:
 
 
 def _database(path: Path, folder: Path) -> str:
-    """Uses SQLite's backup, which copies a state between two transactions."""
+    """Copies a database with SQLite's backup, in a state between two transactions."""
     copy = folder / path.name
     copy.touch(mode=0o600)
     with (

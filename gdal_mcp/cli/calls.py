@@ -36,13 +36,22 @@ def call_once(
     """Prints the structured result, or the error as clients get it. The picture is written to the new file `save`."""
     if save is not None and os.path.lexists(save):
         raise SettingsError(f"--save {save}: the file exists; choose another name")
-    user = local_user()
     leave_link(app.settings)
+    reply = make_call(app, tool, arguments, "gdal-mcp call", assume_yes=assume_yes)
+    out_json(reply.result)
+    if save is not None and reply.error is None:
+        return _save(save, reply)
+    return exit_of(reply.error)
+
+
+def make_call(app: App, tool: str, arguments: Mapping[str, Any], client: str, *, assume_yes: bool) -> Reply:
+    """The reply to a call of this machine's user. Its progress is shown in the terminal."""
+    user = local_user()
     request = Request(
         tool,
         arguments,
         user,
-        "gdal-mcp call",
+        client,
         Terminal(user.id, assume_yes),
         on_progress=lambda fraction, message: show_status(f"{fraction:4.0%} {message}"),
     )
@@ -50,10 +59,7 @@ def call_once(
         reply: Reply = anyio.run(partial(app.pipeline.call, request))
     finally:
         show_status()
-    out_json(reply.result)
-    if save is not None and reply.error is None:
-        return _save(save, reply)
-    return exit_of(reply.error)
+    return reply
 
 
 def _save(path: Path, reply: Reply) -> Exit:

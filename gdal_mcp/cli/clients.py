@@ -56,7 +56,7 @@ class Client:
         return {**kind, "command": command, "args": [*arguments, "serve", *_folders(settings)]}
 
     def shown(self, entry: Entry) -> str:
-        """The entry as the file has it."""
+        """The entry in the format of the client's file."""
         if self.file.suffix == ".toml":
             lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in entry.items())
             return f"[{self.key}.{NAME}]\n{''.join(lines)}"

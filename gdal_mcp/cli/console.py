@@ -13,7 +13,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.settings.state import StateFolder
 from sandbox.owner import Owner
 
-WAIT_SECONDS: Final = 6.0  # for a server to start its console; it checks for requests once a second
+WAIT_SECONDS: Final = 6.0  # seconds for a server to start its console; it checks for requests once a second
 _LOOK_SECONDS: Final = 0.1
 
 

@@ -11,7 +11,7 @@ from gdal_mcp.approvals.service import ApprovalService
 from gdal_mcp.approvals.states import APPROVED_STATES
 from gdal_mcp.approvals.store import Approvals
 from gdal_mcp.cli.exits import Exit
-from gdal_mcp.cli.finding import of_question
+from gdal_mcp.cli.finding import settings_for_question
 from gdal_mcp.cli.streams import confirm, out, out_either, say, seconds_of
 from gdal_mcp.errors import ToolError
 from gdal_mcp.records.audit import AuditLog
@@ -43,9 +43,9 @@ def _user() -> str:
 def approve(settings: Settings, question: str | None, *, answer: bool | None, as_json: bool = False) -> Exit:
     """Answers an open question; asks at the terminal if there is no `answer`. Raises SettingsError.
 
-    Without a question, those that wait for an answer are printed.
+    Without a question, prints the questions that wait for an answer.
     """
-    with _service(of_question(settings, question) if question else settings) as service:
+    with _service(settings_for_question(settings, question) if question else settings) as service:
         if question is None:
             _show_questions(service.approvals.pending(), as_json=as_json)
             return Exit.DONE

@@ -50,7 +50,7 @@ def show(
         out_either(report.as_dict(), cite("\n".join(_rows(report, every=every))), as_json=as_json)
         return Exit.DONE if report.ok else Exit.NOT_READY
     try:
-        # in a container like those of calls with these settings
+        # tried in a container like those of calls with these settings
         with some_workspace(settings) as (complete, _), running(complete) as app:
             rows = app.hosting.try_to_escape()
     except (SandboxError, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:

@@ -11,14 +11,14 @@ from gdal_mcp.errors import Code, ToolError
 class Exit(IntEnum):
     DONE = 0
     FAILED = 1
-    USAGE = 2  # as argparse has it
+    USAGE = 2  # the code of argparse
     NOT_READY = 3
     REFUSED = 4
     DENIED = 5
     TIMEOUT = 6
     LIMIT = 7
     BUSY = 8
-    INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+    INTERRUPTED = 130  # 128 + SIGINT, as in shells
     UNREAD = 141  # 128 + SIGPIPE
 
 
@@ -36,7 +36,7 @@ _MEANINGS: Final = {
     Exit.UNREAD: "output closed",
 }
 
-# by the error of a call; every other error is FAILED
+# exit code by the error of a call; every other error is FAILED
 _OF_ERRORS: Final[Mapping[Code, Exit]] = {
     Code.ENGINE_UNAVAILABLE: Exit.NOT_READY,
     Code.PATH_NOT_ALLOWED: Exit.REFUSED,

@@ -17,7 +17,10 @@ _LINKS: Final = "others"
 
 
 def leave_link(settings: Settings) -> None:
-    """Leaves a link by which `approve`, `undo` and `replay` find this state folder. Best effort, since they accept `--state-dir`."""
+    """Leaves a link by which `approve`, `undo` and `replay` find this state folder.
+
+    A failure is ignored, because these commands accept `--state-dir`.
+    """
     usual = usual_folder()
     if settings.state_dir == usual:
         return
@@ -33,12 +36,12 @@ def usual_folder() -> Path:
     return folder
 
 
-def of_question(settings: Settings, question: str) -> Settings:
+def settings_for_question(settings: Settings, question: str) -> Settings:
     """The settings with the state folder that has the open question."""
     return _with_state(settings, "SELECT 1 FROM approvals WHERE id = ?", question)
 
 
-def of_call(settings: Settings, call_id: str) -> Settings:
+def settings_for_call(settings: Settings, call_id: str) -> Settings:
     """The settings with the state folder that has the call's record and, unless set, the call's workspaces."""
     with_state = _with_state(settings, "SELECT 1 FROM calls WHERE id = ?", call_id)
     if with_state.workspaces or with_state.workspaces_ro or not with_state.state.registry.exists():

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(_NEXT)
         return Exit.USAGE
     arguments = parser.parse_args(words)
-    if sys.stdin is None:  # closed by whoever started this process: nothing to read, and nobody to ask
+    if sys.stdin is None:  # closed by the program that started this one: nothing to read, and nobody to ask
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as long as the process
     try:
         return int(arguments.run(arguments))
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # so that the interpreter does not fail on the rest of the buffer when it ends
+        # otherwise the interpreter fails on the rest of the buffer when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.UNREAD
 

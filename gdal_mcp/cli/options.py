@@ -1,4 +1,4 @@
-"""How a command is declared: its name, its help, and every setting as an option.
+"""Declares commands: their names, their help, and every setting as an option.
 
 Help shows the options of the command, examples, and for `serve` and `call` the common settings. It fits on a screen.
 """
@@ -20,7 +20,7 @@ from gdal_mcp.settings.removed import REMOVED
 Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
 SHOW_SETTINGS: Final = frozenset({"serve", "call"})
-# settings whose option has another name: one folder each time, or the opposite
+# settings whose option has another name, because it takes one folder each time, or means the opposite
 _OPTION_NAMES: Final = {
     "workspaces": "--workspace",
     "workspaces_ro": "--workspace-ro",
@@ -35,7 +35,7 @@ _WIDTH: Final = 100
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help as docker prints it: one line of usage, what the command does, its options, examples."""
+    """Formats help like docker's: one line of usage, what the command does, its options, examples."""
 
     def __init__(self, prog: str) -> None:
         columns = shutil.get_terminal_size((_WIDTH, 40)).columns
@@ -52,7 +52,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses what it does not know in one line, with the nearest word that it knows, and says where help is."""
+    """A parser that refuses unknown words in one line, with the nearest known word, and says where help is."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(formatter_class=Help, allow_abbrev=False, **kwargs)
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # argparse has an overload for each type of namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Every command refuses its own unknown words; argparse itself would leave that to the program as a whole."""
+        """Refuses unknown words of this command, which argparse itself would leave to the program as a whole."""
         known, rest = super().parse_known_args(args, namespace)
         if rest and rest[0].startswith("-"):
             option = rest[0].partition("=")[0]
@@ -203,7 +203,7 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
 
 
 class _Removed(argparse.Action):
-    """Notes the use of an option that no longer has an effect, and ignores its value."""
+    """Records the use of an option that no longer has an effect, and ignores its value."""
 
     def __call__(self, _parser: Any, namespace: Any, _values: Any, option: str | None = None) -> None:
         setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])

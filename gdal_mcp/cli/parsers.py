@@ -53,11 +53,11 @@ def _imported(function: str) -> Run:
         if first == "settings":
             ended = work(settings, **values)
             return ended
-        from gdal_mcp.cli.finding import of_call
+        from gdal_mcp.cli.finding import settings_for_call
         from gdal_mcp.server.app import running
 
         if "call_id" in names:
-            settings = of_call(settings, options.call_id)
+            settings = settings_for_call(settings, options.call_id)
         settings.require_workspaces()
         with running(settings) as app:
             ended = work(app, **values)
@@ -144,7 +144,7 @@ def _run(options: argparse.Namespace, settings: Settings) -> Exit:
 
 
 def _end_by_signals() -> None:
-    """SIGINT and SIGTERM interrupt a call: its container is stopped and removed.
+    """Makes SIGINT and SIGTERM interrupt a call, so that its container is stopped and removed.
 
     SIGINT is set too: shells make background commands of scripts ignore it, and asyncio does not change that.
     """

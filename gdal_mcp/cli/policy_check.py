@@ -20,7 +20,7 @@ from gdal_mcp.toolboxes.base import ImmediateResult
 
 
 def check(settings: Settings, tool: str, arguments: str, principal: str | None) -> Exit:
-    """Prints the decision as JSON. Raises SettingsError and what `running` does."""
+    """Prints the decision as JSON. Raises SettingsError and the errors of `running`."""
     settings.require_workspaces()
     answer = _decision(settings, tool, json_object(arguments), principal or local_user().id)
     out_json(answer)

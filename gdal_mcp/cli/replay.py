@@ -85,7 +85,7 @@ def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
     ordinary = app.pipeline.operations.get(call.tool, ORDINARY)
     replay = replay_of(call, app.hosting, app.workspaces, ordinary)
     user = local_user()
-    # the command itself is approval, since nothing is changed
+    # running the command is the approval, because nothing is changed
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
     request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=replay)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))
@@ -135,7 +135,7 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
             {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
             for row in (before.get(path), after.get(path))
         )
-        # by digest if both have one, else by size and time
+        # compared by digest if both have one, else by size and time
         keys = ["sha256"] if old and new and old["sha256"] and new["sha256"] else ["bytes", "modified"]
         if not (old and new) or any(old[key] != new[key] for key in keys):
             yield {"what": "input", "path": path, "was": old, "is": new}

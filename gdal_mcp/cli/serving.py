@@ -1,6 +1,6 @@
 """`gdal-mcp serve`: starts a server, which runs until its client leaves or a signal ends it.
 
-The parts of a server are imported where they are used: one over stdio loads nothing of HTTP.
+The parts of a server are imported where they are used: a server over stdio imports no HTTP modules.
 """
 
 import gc
@@ -17,7 +17,9 @@ NOT_LASTING: Final = "records of calls go with this container; docker run -v gda
 
 
 def over_stdio(settings: Settings) -> Exit:
-    """Serves one client over stdin and stdout until it leaves. Raises SettingsError, SandboxError and what `running` does."""
+    """Serves one client over stdin and stdout until it leaves. Raises SettingsError, SandboxError and the errors of
+    `running`.
+    """
     settings.require_workspaces()
     import anyio
 
@@ -57,7 +59,9 @@ def report_not_ready(reason: str) -> None:
 
 
 def over_http(settings: Settings) -> Exit:
-    """Serves over HTTP until a signal ends the process. Raises SettingsError, SandboxError and what `running` does."""
+    """Serves over HTTP until a signal ends the process. Raises SettingsError, SandboxError and the errors of
+    `running`.
+    """
     settings.require_workspaces()
     import anyio
 

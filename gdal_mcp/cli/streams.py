@@ -46,7 +46,9 @@ def confirm(question: str, words: str) -> bool:
 
 
 def show_status(text: str = "") -> None:
-    """Shows a status line at a terminal, in place of the last one; without a terminal nothing. Control characters are removed."""
+    """Shows a status line at a terminal, in place of the last one. Does nothing without a terminal. Control
+    characters are removed.
+    """
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{shown_text(text, 66)}")
         sys.stderr.flush()

@@ -22,7 +22,7 @@ def new(settings: Settings, name: str, scopes: Sequence[str] | None, days: float
     except TokenRefused as error:
         raise SettingsError(str(error)) from error
     with ExitStack() as unrecorded:
-        unrecorded.callback(store.revoke, name)  # a token that is not in the audit log must not exist
+        unrecorded.callback(store.revoke, name)  # a token must not exist if it is not in the audit log
         _record(settings, "token.made", name, scopes)
         unrecorded.pop_all()
     out(text)

@@ -1,15 +1,11 @@
 """`gdal-mcp run` and `gdal-mcp workflow`: runs workflows from files, and writes workflows from recorded calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import yaml
 
-from gdal_mcp.approvals.model import Terminal
-from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.calls.workflows.checked import StepState
 from gdal_mcp.calls.workflows.document import (
     Problem,
@@ -20,15 +16,14 @@ from gdal_mcp.calls.workflows.document import (
 )
 from gdal_mcp.calls.workflows.from_calls import RecordedCall, workflow_of
 from gdal_mcp.calls.workflows.junit import START, junit
+from gdal_mcp.cli.calls import make_call
 from gdal_mcp.cli.exits import Exit, exit_of, exit_of_code
 from gdal_mcp.cli.report_files import require_replaceable, write_report
-from gdal_mcp.cli.streams import out, out_json, say, show_status
+from gdal_mcp.cli.streams import out, out_json, say
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.records.registry import Call
-from gdal_mcp.server.app import App, local_user
+from gdal_mcp.server.app import App
 from sandbox.errors import PathMissing
-
-CLIENT = "gdal-mcp run"
 
 
 def run_workflow(  # noqa: PLR0913 - one for each option of the command
@@ -65,7 +60,8 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
     }
     if not check:
         arguments |= {"fresh": fresh, **({"manifest": manifest} if manifest else {})}
-    reply = _called(app, "workflow_check" if check else "workflow_run", arguments, assume_yes=assume_yes)
+    tool = "workflow_check" if check else "workflow_run"
+    reply = make_call(app, tool, arguments, "gdal-mcp run", assume_yes=assume_yes)
     out_json(reply.result)
     failure = reply.result.get("error")
     if report is not None:
@@ -115,20 +111,6 @@ def parameters_of(document: WorkflowDocument, params: Sequence[str]) -> dict[str
     return values
 
 
-def _called(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool) -> Reply:
-    user = local_user()
-    request = Request(tool, arguments, user, CLIENT, Terminal(user.id, assume_yes), on_progress=_show)
-    try:
-        reply: Reply = anyio.run(partial(app.pipeline.call, request))
-    finally:
-        show_status()
-    return reply
-
-
-def _show(fraction: float, message: str) -> None:
-    show_status(f"{fraction:4.0%} {message}")
-
-
 def _exit_of_check(steps: Iterable[Mapping[str, Any]]) -> Exit:
     """The exit code that a run would have: that of the first wrong step."""
     wrong = next((step["error"]["code"] for step in steps if step["state"] == StepState.WRONG), None)
@@ -148,7 +130,7 @@ def _recorded_call(app: App, call_id: str) -> RecordedCall:
 
 
 def recorded_call(call: Call) -> RecordedCall:
-    """What a workflow needs to know of a recorded call."""
+    """The facts about a recorded call that a workflow needs."""
     reads = tuple(str(row["path"]) for row in call.inputs if not row.get("companion"))
     writes = tuple(
         str(row["path"])

@@ -42,7 +42,7 @@ class Admission:
         self.queue_length = queue_length
         self.queue_seconds = queue_seconds
         self.concurrent = concurrent
-        # by principal: those with calls, and while anybody waits also those that had some
+        # principals with calls and, while a call waits, also those that had calls before
         self._lines: dict[str, _Line] = {}
         self.running = 0
         self.waiting = 0
@@ -91,7 +91,7 @@ class Admission:
                 await mine.wait()
             held = mine.is_set()
         finally:
-            if not held and mine.is_set():  # granted at the same moment: it goes to the next call
+            if not held and mine.is_set():  # the permit came at the same moment: it goes to the next call
                 self._give_back(principal)
             elif not held:
                 self._lines[principal].waiting.remove(mine)
@@ -127,7 +127,7 @@ class Admission:
         return self._lines[principal]
 
     def _busy(self, why: str) -> ToolError:
-        """The error of a refused call: try again when the calls that wait now will have run."""
+        """The error of a refused call: try again after the calls that wait now have run."""
         # the running calls have run for at least this long
         each = max(self._typical, anyio.current_time() - self._newest)
         hint = math.ceil(min((self.waiting + 1) * each / self.concurrent, _LONGEST_HINT))

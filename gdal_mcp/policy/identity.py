@@ -1,4 +1,4 @@
-"""Who sends a call, and their permissions. Pure.
+"""The sender of a call, and its permissions. Pure.
 
 Every principal is identified by one text, which is the same in approvals, records, tasks and resources: `local:USER`
 of the operating system, `token:NAME` of a static token, `oauth:ISSUER#SUBJECT` of a signed token.
@@ -9,7 +9,7 @@ from typing import Final
 
 READ: Final = "gdal:read"  # calls that only read, and their results
 WRITE: Final = "gdal:write"  # calls that write, after approval
-APPROVE: Final = "gdal:approve"  # acting as the person who approves calls of others too
+APPROVE: Final = "gdal:approve"  # approving calls, also those of other principals
 ADMIN: Final = "gdal:admin"  # records, figures and grants of everybody
 METRICS: Final = "gdal:metrics"  # the figures for monitoring only
 SCOPES: Final = (READ, WRITE, APPROVE, ADMIN, METRICS)

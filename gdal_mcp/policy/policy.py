@@ -121,7 +121,7 @@ class PolicyEntry(PolicyTable):
 
     @property
     def by_day(self) -> bool:
-        """True if the use of its calls has to be recorded."""
+        """True if the entry has a limit for each day, so that the use of its calls has to be recorded."""
         return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
 
 

@@ -66,7 +66,7 @@ def load_policy(
 
 
 def _problem(row: Mapping[str, Any]) -> str:
-    """Where in the file something is wrong, what is wrong, and what to write."""
+    """A sentence with the place of a mistake in the file, the mistake, and the correction."""
     table, *rest = row["loc"]
     keys = [part for part in rest if isinstance(part, str)]
     numbers = [part + 1 for part in rest if isinstance(part, int)]

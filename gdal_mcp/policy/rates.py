@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 _MINUTE: Final = 60.0  # seconds
 _DAY: Final = 86_400
-_MAX_DAYS: Final = 35  # so that the use of the last month can be shown
+_MAX_DAYS: Final = 35  # days, so that the use of the last month can be shown
 _BUSY_SECONDS: Final = 5.0
 _SOON: Final = 1.0  # seconds to wait: the end of a running call is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
@@ -129,14 +129,14 @@ class Rates:
         return seconds, written
 
     def remote_used(self, principal: str) -> tuple[int, int]:
-        """Bytes and requests of today's remote reads. Raises as `used`."""
+        """Bytes and requests of today's remote reads. Raises the errors of `used`."""
         query = "SELECT bytes, requests FROM remote WHERE day = ? AND principal = ?"
         with self._database() as db:
             read, requests = db.execute(query, (self._day(), principal)).fetchone() or (0, 0)
         return read, requests
 
     def record_remote_use(self, principal: str, read: int, requests: int) -> None:
-        """Adds the remote reads of a call. Raises as `used`."""
+        """Adds the remote reads of a call. Raises the errors of `used`."""
         if requests:
             with self._database() as db:
                 db.execute(_ADD_REMOTE, (self._day(), principal, read, requests))

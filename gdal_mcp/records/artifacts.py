@@ -26,11 +26,11 @@ from sandbox.outputs.filetree import digest
 from sandbox.portable import O_PATH_FLAG
 from sandbox.workspace import Workspaces, open_file
 
-FOLDER: Final = "inode/directory"  # what `records` registers for one
+FOLDER: Final = "inode/directory"  # the media type that is registered for a folder
 # bytes; a larger file that was not touched since is not digested, because a client and a thread would wait for it
 DIGEST_BYTES: Final = 64 << 20
 _CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
-_REMEMBERED: Final = 10_000  # files; some hundred bytes each
+_REMEMBERED: Final = 10_000  # files whose comparison is remembered; some hundred bytes each
 
 
 class Absent(Exception):
@@ -38,12 +38,12 @@ class Absent(Exception):
 
 
 class Gone(Exception):
-    """The file existed; the message says what happened to it."""
+    """The file no longer exists as it was published; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A file's metadata. Programs cannot set the change time, so every write changes at least that."""
+    """A file's metadata. Programs cannot set the change time, so every write changes it."""
 
     device: int
     inode: int
@@ -83,10 +83,10 @@ class ArtifactStore:
     """The published files of one server. Safe to use from several threads. Methods raise RegistryUnavailable."""
 
     registry: Registry
-    # by artifact: the fingerprint that was compared with the published file, and the result
+    # by artifact id: the fingerprint that was compared with the published file, and the result
     _compared: "OrderedDict[int, tuple[Fingerprint, bool]]" = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    # one file at a time, and each only once
+    # held while a file is digested, so that each file is digested only once
     _digesting: threading.Lock = field(default_factory=threading.Lock)
 
     def owner(self, call_id: str, viewer: Principal | None = None) -> str:
@@ -135,7 +135,7 @@ class ArtifactStore:
             return False
 
     def quick_check(self, artifact: Artifact) -> bool | None:
-        """The same for the file at its path, without reading it. None if its metadata do not decide."""
+        """Like `is_unchanged`, for the file at its path and without reading it. None if its metadata do not decide."""
         try:
             now = os.lstat(artifact.path)
         except (OSError, ValueError):
@@ -159,14 +159,14 @@ class ArtifactStore:
         return True if by_clock and fingerprint.changed_ns / 1e9 <= artifact.created else None
 
     def _verify(self, artifact: Artifact, file: int, fingerprint: Fingerprint) -> bool:
-        """True if it is the published file. It is digested only if nothing else decides. Raises Gone."""
+        """True if a file is the published one. It is digested only if nothing else decides. Raises Gone."""
         if fingerprint.size != artifact.size:
             return False
         recall = partial(self._recall, artifact, fingerprint, by_clock=fingerprint.size > DIGEST_BYTES)
         if (known := recall()) is not None:
             return known
         with self._digesting:
-            known = recall()  # another thread may just have compared it
+            known = recall()  # another thread may have compared it in the meantime
             if known is None:
                 known = digest(file) == artifact.sha256
                 if Fingerprint.of(file) != fingerprint:

@@ -39,11 +39,11 @@ from gdal_mcp.records.audit_files import (
     AuditUnavailable,
     Head,
     distrusted,
-    explained,
     locked,
     open_log,
     read_head,
     replace_file,
+    translate_errors,
     write_head,
 )
 from gdal_mcp.records.audit_record import EMPTY, AuditRecord, Checkpoint, parse_line, time_text, write_line
@@ -58,7 +58,7 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         """Creates missing files with mode 0600. Raises AuditUnavailable."""
         self.path = path
-        with explained(path):
+        with translate_errors(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.checkpoint()
 
@@ -68,13 +68,13 @@ class AuditLog:
         Values that JSON does not have are written as text. A field that would make the record longer than MAX_LINE is
         written as its start, length and hash.
         """
-        with explained(self.path), open_log(self.path) as (log, head):
+        with translate_errors(self.path), open_log(self.path) as (log, head):
             at = _repair_tail(log, head)
             return _write(log, head, at, event, Head(at))
 
     def size(self) -> int:
-        """Bytes of the file that records are appended to."""
-        with explained(self.path):
+        """The bytes of the file to which records are appended."""
+        with translate_errors(self.path):
             return self.path.stat().st_size if self.path.exists() else 0
 
     def rotate(self, source: Mapping[str, Any]) -> Path:
@@ -84,7 +84,7 @@ class AuditLog:
         The new file takes the old one's place at once, with its first record in it: a crash leaves one or the other,
         and at most a head that is one record behind.
         """
-        with explained(self.path), open_log(self.path) as (log, head):
+        with translate_errors(self.path), open_log(self.path) as (log, head):
             at = _repair_tail(log, head)
             first = first_record(log)
             if first is None or first.seq > at.seq:
@@ -105,12 +105,12 @@ class AuditLog:
 
     def checkpoint(self) -> Checkpoint:
         """A checkpoint of the end of the log, to be stored in another place. Raises AuditUnavailable."""
-        with explained(self.path), open_log(self.path) as files:
+        with translate_errors(self.path), open_log(self.path) as files:
             return _repair_tail(*files)
 
 
 def segments(path: Path) -> tuple[Path, ...]:
-    """The closed files beside a log, oldest first."""
+    """The closed files of a log, oldest first."""
     there = path.exists()
     return tuple(segment for segment in _segment_names(path) if not (there and segment.samefile(path)))
 
@@ -123,7 +123,7 @@ def copied(path: Path, folder: Path) -> list[Path]:
     """Copies the log, its head and the closed files into a folder; no record is written in between. Raises
     AuditUnavailable, OSError.
     """
-    with explained(path):
+    with translate_errors(path):
         if not path.exists():
             return []
         with locked(path, fcntl.LOCK_SH):
@@ -133,7 +133,7 @@ def copied(path: Path, folder: Path) -> list[Path]:
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
     """The last records, oldest first, read from the end. Verifies nothing: lines that are not records are left out."""
-    with explained(path), path.open("rb") as log:
+    with translate_errors(path), path.open("rb") as log:
         lines = islice(lines_backwards(log.fileno()), 1, max(count, 0) + 1)
         records = [record for line in lines if (record := parse_line(line)) is not None]
     return tuple(reversed(records))
@@ -153,7 +153,7 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
     torn_line = head.torn
     if torn:
         torn_line = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
-        # Noted before anything else: a crash before the record is written must not lose it.
+        # Written first, because a crash before the record is written must not lose it.
         write_head(head_file, Head(head.at, torn_line))
         os.ftruncate(log, os.fstat(log).st_size - len(torn))
     if torn_line is None and at == head.at:
@@ -164,14 +164,14 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
 
 
 def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None:
-    """Accepts a head behind the log, as a crash leaves it; refuses any other that differs."""
+    """Accepts a head that is one record behind the log, as after a crash. Refuses any other head that differs."""
     seq = last.seq if last else 0
     if last is None or seq <= head.seq:
         raise distrusted(f"it ends at record {seq}, but its head says record {head.seq}")
     if (last.seq, last.previous) == (head.seq + 1, head.hash):
         return
     if head.seq == 0:
-        # It is on disk from the first record on, so it was removed, and with it the proof of where the log ended.
+        # The head is on disk from the first record on. So it was removed, and with it the proof of where the log ended.
         raise distrusted("its head is missing or unreadable")
     end, _, missing = walk(log, os.fstat(log).st_size, head, last=base_of(log))
     if missing or end != last.checkpoint:

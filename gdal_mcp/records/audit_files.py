@@ -34,7 +34,7 @@ class Head:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -64,7 +64,7 @@ def open_log(path: Path) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def locked(path: Path, kind: int) -> Iterator[None]:
-    """Holds the log's lock. A reader does without it if there is no lock file, as for a copy of a log."""
+    """Holds the log's lock. A reader needs no lock if there is no lock file, as for a copy of a log."""
     flags = os.O_RDWR | os.O_CREAT if kind == fcntl.LOCK_EX else os.O_RDONLY
     try:
         lock = os.open(path.with_suffix(".lock"), flags | os.O_NOFOLLOW, 0o600)
@@ -94,11 +94,7 @@ def private_file(path: Path, flags: int = 0) -> Iterator[int]:
         if stat.S_IMODE(status.st_mode) & 0o077:
             os.fchmod(file, 0o600)
         if status.st_size == 0:
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            _sync_folder(path.parent)
         yield file
     finally:
         os.close(file)
@@ -129,7 +125,11 @@ def replace_file(path: Path, data: bytes) -> None:
         os.write(file, data)
         sync_contents(file)
     partial.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:

@@ -18,7 +18,7 @@ MAX_LINE = 256 << 10  # bytes; limits what readers have in memory
 _GENESIS = "0" * 64
 _MAX_EVENT = MAX_LINE - 1024  # the other fields and names of a record take less than 300 bytes
 _MAX_DEPTH = 64
-_MAX_BITS = 4096  # an integer; Python refuses to print one of more than 4300 digits
+_MAX_BITS = 4096  # bits of an integer; Python refuses to print integers of more than 4300 digits
 _START = 1024  # characters recorded of a field that is too large
 
 
@@ -29,7 +29,7 @@ def time_text(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a log goes: its last record's number and hash. `seq` 0 is the empty log."""
+    """A position in a log: the number and hash of its last record. `seq` 0 is the empty log."""
 
     seq: int = 0
     hash: str = _GENESIS
@@ -110,7 +110,7 @@ def _canonical(value: Any) -> str:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The value converted to what JSON can represent."""
+    """The value with only types that JSON has."""
     if depth > _MAX_DEPTH:
         return f"[nested deeper than {_MAX_DEPTH}]"
     if isinstance(value, Mapping):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gdal_mcp.records.audit import segments
 from gdal_mcp.records.audit_chain import base_of, walk
-from gdal_mcp.records.audit_files import explained, locked, read_head
+from gdal_mcp.records.audit_files import locked, read_head, translate_errors
 from gdal_mcp.records.audit_record import EMPTY, Checkpoint
 
 
@@ -31,7 +31,7 @@ def verify(path: Path, stored: Checkpoint | None = None) -> Verification:
 
     Reads line by line; servers may append at the same time. Raises AuditUnavailable when the log cannot be read.
     """
-    with explained(path), ExitStack() as stack:
+    with translate_errors(path), ExitStack() as stack:
         with locked(path, fcntl.LOCK_SH):
             try:
                 opened = [stack.enter_context(segment.open("rb")) for segment in (*segments(path), path)]

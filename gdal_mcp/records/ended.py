@@ -1,4 +1,4 @@
-"""What is counted of a call that ended: one narrow row, for figures and metrics. Pure.
+"""The figures of a call that ended: one narrow row, for statistics and metrics. Pure.
 
 Invariant: a container's report of its own use is accepted up to the limits that it ran under.
 """
@@ -19,9 +19,9 @@ WAITING: Final = (
 OTHER: Final = "other"
 OUTCOMES: Final = frozenset({"OK", WAITING, *map(str, Code)})
 POOLS: Final = ("warm", "cold")
-# phase as shown, and as recorded; to start means to get a container, waiting or new
+# phase in the figures -> phase in the records; `start` is the time to get a container, waiting or new
 PHASES: Final[Mapping[str, str]] = {"queue": "queue", "start": "claim", "run": "run", "publish": "publish"}
-TOTAL: Final = "total"  # for a call that ran: from its first record to its last
+TOTAL: Final = "total"  # the time of a call that ran, from its first record to its last
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,10 @@ def figures(registry: Registry, known: Container[str], since: float) -> dict[str
 def _summary(
     registry: Registry, known: Container[str], where: str, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`hit_rate` is the share of the calls with a container that found a waiting one; None without such calls."""
+    """The figures of the calls that `where` selects.
+
+    `hit_rate` is the share of the calls with a container that found a waiting one; None without such calls.
+    """
 
     def rows(query: str) -> list[dict[str, Any]]:
         return registry.figures(query, **values)
@@ -48,7 +51,7 @@ def _summary(
     calls: Counter[tuple[str, str]] = Counter()
     for row in by_name:
         calls[row["tool"] if row["tool"] in known else OTHER, row["outcome"]] += row["n"]
-    # rows of a period are found by their time, not by the order of the query: `+` keeps SQLite from using that index
+    # rows of a period are found by their time: `+` keeps SQLite from using the index of the grouped columns for it
     also, by = (f"{where} AND", "+") if where else (" WHERE", "")
     pools = rows(f"{_POOLS}{also} {by}pool IS NOT NULL GROUP BY {by}pool")
     pool = dict.fromkeys(POOLS, 0) | {row["pool"]: row["n"] for row in pools}

@@ -19,7 +19,7 @@ from gdal_mcp.policy.admission import Admission
 from gdal_mcp.records.ended import POOLS, EndedCall
 from gdal_mcp.records.registry import Call
 
-# from a warm call to the longest that a default limit allows, and hours beyond
+# bounds of the histograms: from a warm call to the longest that a default limit allows, and hours beyond
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 BYTES: Final = (25e6, 50e6, 100e6, 200e6, 400e6, 800e6, 1.6e9, 3.2e9, 6.4e9, 12.8e9)
 

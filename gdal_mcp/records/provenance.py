@@ -83,11 +83,11 @@ class Material:
 
 
 class _NotDigested(Exception):
-    """Why there is no digest."""
+    """The reason why there is no digest."""
 
 
 class Materials:
-    """The inputs of one call, digested in a thread of their own while the call runs."""
+    """The inputs of one call, digested in a separate thread while the call runs."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Materials:
         if not self._materials:
             self._ended.set()
         elif _THREADS.acquire(blocking=False):
-            # not threading's: the call would wait until the thread runs
+            # not with `threading`, which would wait until the thread runs
             _thread.start_new_thread(self._work, ())
         else:
             self._open_files.close()
@@ -200,8 +200,9 @@ class Materials:
             material.reason = _UNREADABLE
 
     def _folder(self, located: WorkspacePath) -> tuple[int, str]:
-        """Its size and digest. Does not use `opened_file`, which changes modes to get access: these files are not
-        ours.
+        """The size and digest of a folder.
+
+        Does not use `opened_file`, which changes modes to get access: these files are not ours.
         """
         if not located.relative.parts:
             raise _NotDigested("it is the whole workspace")

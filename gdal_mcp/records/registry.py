@@ -23,8 +23,9 @@ from gdal_mcp.records.schema import RegistryUnavailable, Rows, insert, json_text
 __all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailable"]
 
 _Row = TypeVar("_Row")
-_MAX_ID = (1 << 63) - 1  # SQLite's integers
-# Rows that one search reads. The other threads of this server wait for it: as long as a call does for its own records.
+_MAX_ID = (1 << 63) - 1  # the largest integer of SQLite
+# Rows that one search reads. The other threads of this server wait meanwhile, about as long as for the records of a
+# call.
 _SEARCHED_ROWS = 50_000
 _TIMED_ROWS = 5_000  # calls whose times are compared: a few milliseconds of reading
 _MAX_REFUSED = 64 << 10  # characters of JSON recorded of the arguments of a call that never ran
@@ -49,7 +50,7 @@ class Call:
     principal: str
     tool: str
     arguments: Mapping[str, Any]
-    server: str = ""  # server process that runs it: `interrupted` asks if it is still alive
+    server: str = ""  # server process that runs it; `interrupted` checks whether it is alive
     arguments_digest: str = ""  # SHA-256 of the canonical JSON; computed when empty
     plan_digest: str = ""
     argv: tuple[str, ...] = ()
@@ -71,7 +72,7 @@ class Call:
     files: tuple[Mapping[str, Any], ...] = ()  # published files: path, bytes and sha256
     removed: tuple[str, ...] = ()
     printed: str = ""  # SHA-256 of GDAL's answer
-    undone: str = ""  # who undid it
+    undone: str = ""  # the user who undid it
     part_of: str = ""  # id of the workflow's call that it is a step of
 
 
@@ -255,7 +256,7 @@ class Registry:
         """Removes up to `most` records of calls that ended before a time, and returns their number.
 
         Calls with a listed output stay, and so do those that wait to be sent again. Figures of a call stay too.
-        Questions from before that time that are over are removed with them.
+        Questions from before that time in a final state are also removed.
         """
         old = (
             "SELECT id FROM calls WHERE finished < :before AND outcome <> :waiting"
@@ -286,7 +287,8 @@ class Registry:
         return tuple(call for lost_call in lost if (call := self.call(lost_call.id)))
 
     def add_artifacts(self, call_id: str, artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
-        """Lists what a call published, each in place of the artifact with its URI. All or none. Returns the rows.
+        """Lists the files that a call published, each in place of the artifact with its URI: all of them or none.
+        Returns the rows.
 
         Raises ValueError for a call that does not exist.
         """
@@ -305,8 +307,8 @@ class Registry:
         return tuple(rows)
 
     def retract_artifacts(self, call_id: str, by: str = "") -> tuple[Artifact, ...]:
-        """Removes an undone call's artifacts from the list, and returns them as they were. `by` is who undid the
-        call.
+        """Removes an undone call's artifacts from the list, and returns them as they were. `by` is the user who undid
+        the call.
 
         The artifacts that they had replaced are listed again if their path exists, so restore the files first.
         """
@@ -350,7 +352,7 @@ class Registry:
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
-        """What a call published, including artifacts that were replaced or undone since."""
+        """The files that a call published, including those that were replaced or undone since."""
         return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
 
 

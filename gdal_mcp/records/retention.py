@@ -1,4 +1,4 @@
-"""How long the state folder keeps records: calls by age, and files of the audit log by size.
+"""Applies the settings for how long records are kept: calls by age, and files of the audit log by size.
 
 Nothing is removed unless the operator configures it. Nothing of the audit log is ever removed: its files are closed,
 and an operator moves them to an archive.
@@ -34,9 +34,9 @@ class RetentionReport:
 
 
 @contextmanager
-def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Iterator[None]:
-    """Applies the settings now and every hour, in a thread, while the body runs. Starts no thread if they ask for
-    nothing.
+def apply_hourly(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Iterator[None]:
+    """Applies the settings now and every hour, in a thread, while the body runs. Starts no thread if the settings
+    require nothing.
     """
     if not (settings.keep_days or settings.audit_size):
         yield

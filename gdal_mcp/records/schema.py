@@ -45,7 +45,7 @@ class RegistryUnavailable(Exception):
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Converts SQLite's failures to RegistryUnavailable, and a row that contradicts existing rows to ValueError."""
     try:
         yield
@@ -63,7 +63,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The open database, created or migrated if needed. Use it inside `explained`."""
+    """The open database, created or migrated if needed. Use it inside `translate_errors`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_private(path)
     mode = path.lstat().st_mode
@@ -109,7 +109,7 @@ class Rows:
         """If `durable`, a transaction is on disk when `writing` ends; otherwise a power cut may lose the last ones."""
         self.path = path
         self._lock = threading.RLock()
-        with explained(path):
+        with translate_errors(path):
             self._db = connect(path)
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
 
@@ -120,14 +120,14 @@ class Rows:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction. No other connection writes between its reads and its writes."""
-        with self._lock, explained(self.path), self._db:
+        with self._lock, translate_errors(self.path), self._db:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
 
     def all(self, kind: type[_Row], query: str, **values: Any) -> tuple[_Row, ...]:
         """The rows of the query, as values of `kind`."""
         rows: list[_Row] = []
-        with self._lock, explained(self.path):
+        with self._lock, translate_errors(self.path):
             for row in self._db.execute(query, stored(values)):
                 columns = {
                     name: json.loads(row[name]) if name in _JSON and row[name] is not None else row[name]
@@ -138,14 +138,14 @@ class Rows:
         return tuple(rows)
 
     def plain(self, query: str, **values: Any) -> list[dict[str, Any]]:
-        """The rows of the query, as tuples."""
-        with self._lock, explained(self.path):
+        """The rows of the query, as dictionaries."""
+        with self._lock, translate_errors(self.path):
             return [dict(row) for row in self._db.execute(query, stored(values))]
 
     def number(self, table: str, row_id: str) -> int:
         """SQLite's own number of a row, which grows with every new one."""
         query = f"SELECT rowid FROM {table} WHERE id = ?"  # noqa: S608 - see above
-        with self._lock, explained(self.path):
+        with self._lock, translate_errors(self.path):
             number: int = self._db.execute(query, [row_id]).fetchone()[0]
         return number
 

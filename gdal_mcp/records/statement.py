@@ -15,7 +15,8 @@ from gdal_mcp.records.registry import Call
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://slsa.dev/provenance/v0.2"
 CALLS: Final = "gdal://calls/"
-FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.outputs.store.PublishedFile` says
+# name of the digest of a folder, which `sandbox.outputs.store.PublishedFile` defines
+FOLDER_DIGEST: Final = "sha256OfListing"
 
 
 def record(call: Call, steps: Sequence[Call] = ()) -> dict[str, Any]:
@@ -60,7 +61,10 @@ def _step(call: Call) -> dict[str, Any]:
 
 
 def statement(call: Call) -> dict[str, Any]:
-    """What a call published as subjects, and how they were made. A call that published nothing has no subject."""
+    """The statement of a call: what it published as subjects, and how they were made.
+
+    A call that published nothing has no subject.
+    """
     materials: list[dict[str, Any]] = []
     if call.image:
         digest = {"sha256": call.image.removeprefix("sha256:")}
@@ -105,8 +109,9 @@ def statement(call: Call) -> dict[str, Any]:
 
 
 def _digests(row: Mapping[str, Any]) -> dict[str, str]:
-    """Empty for a material without a digest. A folder's digest has a name of its own, because it is not a standard
-    kind.
+    """The digests of a material; empty if it has none.
+
+    A folder's digest has a name of its own, because it is not a standard kind.
     """
     if row.get("sha256") is None:
         return {}

@@ -131,7 +131,7 @@ class TaskStore:
             return self._opened
 
     def _fail_lost(self, db: sqlite3.Connection, now: float) -> None:
-        """Tasks of servers that are gone end as failed."""
+        """Records that the working tasks of dead servers have failed."""
         rows = db.execute("SELECT DISTINCT server FROM tasks WHERE status = 'working'").fetchall()
         others = {row["server"] for row in rows} - {self.server}
         db.executemany(

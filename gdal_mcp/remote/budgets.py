@@ -21,7 +21,7 @@ class ReadFailed(Exception):
 
 
 class Missing(ReadFailed):
-    """Nothing exists at the address."""
+    """The address does not exist on its server."""
 
 
 class Quota(Protocol):
@@ -42,7 +42,7 @@ class HostUsage:
 
 @dataclass(slots=True, eq=False)
 class CallBudget:
-    """What one call may still read. Setting `ended` ends its requests. Thread-safe."""
+    """The remaining reads of one call. Setting `ended` ends its requests. Thread-safe."""
 
     principal: str
     deadline: float  # by time.monotonic()
@@ -128,7 +128,7 @@ class Shares:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """What one source has used of its call's budget, and where its redirects may lead."""
+    """The part of its call's budget that one source has used, and where its redirects may lead."""
 
     call: CallBudget
     # hosts and folders in the approval, as prefixes of addresses; None: any address that the call may read
@@ -139,14 +139,14 @@ class Meter:
 
 @dataclass(slots=True, eq=False)
 class DailyQuota:
-    """What principals have read today, including running calls. Thread-safe."""
+    """The reads of principals on this day, including those of running calls. Thread-safe."""
 
     settings: RemoteSettings
     quota: Quota
     _lock: threading.Lock = field(default_factory=threading.Lock)
     # the usage on disk, read when the last call began or ended
     _stored: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _read: Counter[str] = field(default_factory=Counter)  # by running calls
+    _read: Counter[str] = field(default_factory=Counter)  # bytes that running calls have read
     _requests: Counter[str] = field(default_factory=Counter)
 
     def begin(self, principal: str, deadline: float) -> CallBudget:

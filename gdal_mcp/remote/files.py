@@ -75,7 +75,7 @@ class RemoteFile:
         return b"".join(pieces)
 
     def record(self) -> SourceRead | None:
-        """What was read; None if the file was not found."""
+        """The record of what was read; None if the file was not found."""
         copy = self._copy
         if copy is None:
             return None

@@ -63,7 +63,8 @@ class _Pages:
 
     gateway: RemoteGateway
     meter: Meter
-    origin: str  # of the API; a page can cause no request, and no credentials, to be sent to another origin
+    # scheme, host and port of the API; a page can cause no request, and no credentials, to be sent to another origin
+    origin: str
     count: int = 0
 
     def request(

@@ -20,7 +20,7 @@ from gdal_mcp.remote.reading import AT_ONCE, RemoteFiles, RemoteReading, explain
 from gdal_mcp.settings.remote import RemoteSettings
 from sandbox.parsing import parse_json
 
-_MAX_ADDRESSES: Final = 200  # of one call
+_MAX_ADDRESSES: Final = 200  # addresses of one call
 _MAX_ITEM: Final = 4 << 20  # bytes of a STAC item
 _MAX_ITEM_VALUES: Final = 200_000  # members and elements of a STAC item; most have a thousand
 

@@ -77,8 +77,8 @@ class _Page:
         self.following = ""
         self._folder = folder
         self._path: list[str] = []  # names of the open elements, without namespace prefixes
-        self._text: list[str] = []  # of the innermost open element
-        self._fields: dict[str, str] = {}  # of the current row, by the path below its element
+        self._text: list[str] = []  # text in the innermost open element
+        self._fields: dict[str, str] = {}  # texts of the current row, by the path below its element
         self._row = 0  # depth of the current row's element; 0 outside rows
 
     def read(self, data: bytes) -> None:

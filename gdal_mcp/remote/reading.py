@@ -16,7 +16,7 @@ from gdal_mcp.remote.copies import BLOCK
 from gdal_mcp.remote.files import FetchDeps, RemoteFile
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead, joined
-from gdal_mcp.remote.trees import KeyIndex, of_names, of_zarr
+from gdal_mcp.remote.trees import KeyIndex, index_of_names, index_of_zarr
 from sandbox.outcome import Exited, HostReadFailed, Outcome
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, pack_look
 
@@ -134,7 +134,7 @@ class RemoteFiles:
                 raise ReadFailed(f"{self._address.host}: a tree's metadata has at most {_MAX_METADATA} bytes")
             text = file.read([(0, length)])
             with _PARSING:
-                keys = of_zarr(name, text)
+                keys = index_of_zarr(name, text)
             if keys is not None:
                 return keys
         if self._address.port:
@@ -142,7 +142,7 @@ class RemoteFiles:
                 f"{self._address.host}: the tree has no consolidated metadata, so its files are not known; a bucket's would be"
             )
         rows = listed(self._address, self._deps.checks, self._meter, deep=True, most=_MAX_KEYS)
-        return of_names(row.name for row in rows)
+        return index_of_names(row.name for row in rows)
 
     def _file(self, key: str) -> RemoteFile:
         with self._lock:
@@ -162,7 +162,7 @@ class RemoteFiles:
 class RemoteReading:
     """Answers the requests of one container. `close` ends pending requests and must always be called."""
 
-    # by the number in the container's paths, such as 1 in /vsihost/1/x.tif
+    # by the source's number in the container's paths, such as 1 in /vsihost/1/x.tif
     sources: Mapping[str, "Future[RemoteFiles]"]
     call: CallBudget
     work: tuple[ThreadPoolExecutor, ...]

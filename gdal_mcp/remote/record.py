@@ -1,4 +1,4 @@
-"""What was read from one remote source, for records. Pure."""
+"""The record of what was read from one remote source. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ Validator = Literal["etag", "weak etag", "last-modified", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What distinguishes one version of a file from another."""
+    """The facts that distinguish one version of a file from another."""
 
     length: int  # bytes
     etag: str = ""

@@ -92,7 +92,7 @@ def _at(names: Sequence[str], key: str) -> str:
     return names[at] if at < len(names) else ""
 
 
-def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> KeyIndex:
+def index_of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> KeyIndex:
     """An index of these names. Raises ReadFailed if they take too much memory."""
     distinct: set[str] = set()
     left = _MAX_NAMES
@@ -104,7 +104,7 @@ def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> K
     return KeyIndex(sorted(distinct), grids or {})
 
 
-def of_zarr(name: str, text: bytes) -> KeyIndex | None:
+def index_of_zarr(name: str, text: bytes) -> KeyIndex | None:
     """An index of the keys in consolidated metadata; None if the file contains none. Raises ReadFailed.
 
     `name` is the file's name, which decides the Zarr version.
@@ -123,7 +123,7 @@ def of_zarr(name: str, text: bytes) -> KeyIndex | None:
             rows = {"": metadata, **metadata["consolidated_metadata"]["metadata"]}
             files = {f"{folder}/zarr.json".lstrip("/") for folder in rows}
             grids = {folder: _version3(row) for folder, row in rows.items() if row["node_type"] == "array"}
-        return of_names((key for key in files if not _CLIMBS.search(key)), grids)
+        return index_of_names((key for key in files if not _CLIMBS.search(key)), grids)
     except TooComplex as error:
         raise ReadFailed(f"the metadata of the tree cannot be read: it has {error}") from error
     except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError, RecursionError):

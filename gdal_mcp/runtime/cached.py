@@ -1,4 +1,4 @@
-"""Caches what a server learns about an image and a host in its state folder, for later processes.
+"""Caches facts about images and hosts in the state folder, for later processes.
 
 Invariants:
 * a cached value belongs to a key of everything it depends on; with another key, or damaged, it is made again;
@@ -46,23 +46,23 @@ def cached_attestation(
 def compiled_program(
     runner: Runner, template: SandboxTemplate, command: tuple[str, ...], path: Path, cancel: Cancellation
 ) -> Delivery:
-    """The program as compiled by the interpreter of the template's image, once for all containers of this image.
+    """The program, compiled by the interpreter of the template's image once for all containers of this image.
 
-    A container without mounts compiles it, and it never runs outside a container.
+    A container without mounts compiles it, and the compiled program never runs outside a container.
     """
     plain = delivered(command)
     key = hashlib.sha256(f"{template.image} {plain.command}".encode()).digest()
     with suppress(OSError):
         cached = path.read_bytes()
         known, digest, program = cached[:_DIGEST], cached[_DIGEST : 2 * _DIGEST], cached[2 * _DIGEST :]
-        # a power cut may have left half of it
+        # a power cut may have left only half of the file
         if known == key and digest == hashlib.sha256(program).digest():
             return compiled(command, program)
     sent = delivered(worker_command(COMPILE))
     bare = replace(template, command=sent.command, program=sent.program, mounts=(), masks=())
     job = Job(f"compile-{runner.owner}", bare, {"words": program_args(command)})
     bytecode = runner.run(job, cancel).attachments.get("program")
-    if not bytecode:  # such an image runs the source text
+    if not bytecode:  # the image cannot compile it, so its containers run the source text
         return plain
     with suppress(OSError):
         put_private(path, key + hashlib.sha256(bytecode).digest() + bytecode)

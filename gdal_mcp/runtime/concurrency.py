@@ -3,7 +3,7 @@
 from sandbox.errors import CapacityExhausted
 from sandbox.template import Limits
 
-CALLS_PER_CPU = 2  # more calls would not be faster
+CALLS_PER_CPU = 2  # calls for each processor; more would not be faster
 
 
 def concurrent_calls(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:

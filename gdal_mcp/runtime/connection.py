@@ -1,11 +1,11 @@
-"""One toolbox on its engine: set up when first needed, and again after the engine was lost.
+"""The host of one toolbox: set up when first needed, and again after its engine was lost.
 
 Invariants:
 * only callers that need this host wait for its set-up; dropping a host and closing wait for no engine;
 * a host is dropped once, by the thread that finds its engine or image gone, and only if it is still the current one:
   a call of an earlier host never drops a later one;
 * a dropped host keeps its engine open until the last call on it has ended; then its pool and engine are closed in a
-  thread of their own, so that nobody waits for a removal that the engine does not do.
+  separate thread, so that nobody waits for a removal that the engine does not complete.
 """
 
 import threading
@@ -52,24 +52,27 @@ class Connection:
     """The host of one toolbox. Safe to use from several threads."""
 
     def __init__(self, set_up: Callable[[bool], Host], is_there: Callable[[Host], bool]) -> None:
-        """`set_up` makes a host, or raises SandboxError and leaves nothing open; its argument is that of `ready`.
+        """`set_up` makes a host, or raises SandboxError and leaves nothing open; its argument is `fresh`, as for
+        `ready`.
 
         `is_there` returns True if the engine and the image of a host are unchanged.
         """
         self._set_up, self._is_there = set_up, is_there
         self._setting_up = threading.Lock()
-        self._lock = threading.Lock()  # over the fields below, for assignments only
+        self._lock = threading.Lock()  # protects the fields below; held only for assignments
         self._host: Host | None = None
         self._ending: list[tuple[Host, threading.Thread]] = []  # dropped hosts
         self._closed = False
 
     @property
     def host(self) -> Host | None:
-        """The current host, if it was set up and not dropped since."""
+        """The current host; None if it was not set up yet, or was dropped."""
         return self._host
 
     def ready(self, *, fresh: bool = False) -> Host:
-        """The host. `fresh` sets up another one, and ignores earlier attestations. Raises SandboxError."""
+        """The host, set up if needed. `fresh` sets up another one, and ignores earlier attestations. Raises
+        SandboxError.
+        """
         if not fresh and (host := self._host) is not None:
             return host
         with self._setting_up:
@@ -87,7 +90,7 @@ class Connection:
         raise EngineUnavailable("the server is ending, so nothing is started any more.")
 
     def check(self, host: Host) -> None:
-        """Call it after a call on this host failed: drops the host if its engine or its image is gone."""
+        """Drops a host if its engine or image is gone. Call it after a call on the host failed."""
         if self._host is host and not self._is_there(host):
             self.drop(host)
 
@@ -99,16 +102,14 @@ class Connection:
                 self._end(host)
 
     def close(self) -> None:
-        """Returns when the last host is closed, without waiting for running calls. The caller cancels a set-up in
-        progress.
-        """
+        """Closes the host without waiting for running calls. The caller cancels a set-up in progress."""
         with self._lock:
             self._closed = True
             if (host := self._host) is not None:
                 self._host = None
                 self._end(host)
         with self._setting_up:
-            pass  # a host whose set-up was in progress has been closed
+            pass  # waits for a set-up in progress, which closes its own host
         for host, thread in self._ending:
             host.pool.abandon()
             thread.join()

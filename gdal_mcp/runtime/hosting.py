@@ -38,7 +38,7 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, Workspaces
 
 if TYPE_CHECKING:
-    from sandbox.engines.opening import OpenedEngine, PassedOver
+    from sandbox.engines.opening import OpenedEngine, RejectedCandidate
 
 _log = structlog.get_logger()
 
@@ -71,7 +71,7 @@ class Hosting:
             toolbox.name: Connection(partial(self._set_up, toolbox), self._is_there)
             for toolbox in self._toolboxes
         }
-        self._lock = threading.Lock()  # over the capacity, for assignments only
+        self._lock = threading.Lock()  # protects the capacity; held only for assignments
         self._capacity: LockFileCapacity | None = None
         self._warm = False
         self._mapped: set[Path] = set()  # roots of staging areas that containers were proven to see
@@ -79,7 +79,7 @@ class Hosting:
         self._leftovers = Leftovers(owner, recover_staging, self._cancel)
         self.templates = Templates(settings, workspaces, owner, areas, paths)
         self.paths = paths
-        self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
+        self.passed_over: tuple[RejectedCandidate, ...] = ()  # engines that were tried before the one in use
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
         """The host to run a toolbox on, by default the first. `fresh` ignores earlier attestations. Raises
@@ -88,7 +88,7 @@ class Hosting:
         return self._connections[(toolbox or self._toolboxes[0]).name].ready(fresh=fresh)
 
     def known_image(self) -> str:
-        """The reference of the default toolbox's image if calls have run on it. Does not ask the host."""
+        """The reference of the default toolbox's image if calls have run on it. Does not contact the engine."""
         host = self._connections[self._toolboxes[0].name].host
         return host.image.reference if host else ""
 
@@ -98,7 +98,7 @@ class Hosting:
         self.ready().pool.keep()
 
     def failed(self, host: Host) -> None:
-        """Call it after a call on this host failed: if its engine or image is gone, the next call connects again."""
+        """Reports that a call on this host failed: if its engine or image is gone, the next call connects again."""
         self._owner.leaves_lock = (
             True  # an engine that stopped answering may have created a container without reporting it
         )
@@ -106,7 +106,7 @@ class Hosting:
         self._connections[host.toolbox.name].check(host)
 
     def invalidate(self, host: Host) -> None:
-        """Notes that the engine or the image of this host is gone: the next call connects again."""
+        """Reports that the engine or the image of this host is gone: the next call connects again."""
         self._owner.leaves_lock = True
         _forget_trials()
         self._connections[host.toolbox.name].drop(host)
@@ -230,7 +230,7 @@ class Hosting:
         )
 
     def _prove_map(self, host: Host) -> tuple[Row, ...]:
-        """The proof that containers see this server's folders through the path map, if there is one."""
+        """Proves that containers see this server's folders through the path map. Empty without a map."""
         if not self.paths.map.pairs:
             return ()
         areas = {root: area for root, area in self._areas.items() if not self._is_in_state(root)}

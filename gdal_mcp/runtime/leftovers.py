@@ -13,7 +13,7 @@ from sandbox.reaper import reap
 from sandbox.waiting import Cancellation, readable
 
 REAP_SECONDS = 5.0  # seconds that a set-up waits for the removal
-PAUSE_SECONDS = 5.0  # between two attempts while Pods of dead servers are there
+PAUSE_SECONDS = 5.0  # seconds between two attempts while there are Pods of dead servers
 
 _log = structlog.get_logger()
 

@@ -41,7 +41,7 @@ def own_container(engine: Engine) -> ContainerDetails | None:
     for number in _own_numbers(points):
         if (details := engine.describe(number)) is None:
             continue
-        # as the kernel names them: /var/run/docker.sock is mounted at /run/docker.sock
+        # with links resolved, as in the kernel's table: /var/run/docker.sock is mounted at /run/docker.sock
         mounts = {str(Path(inside).resolve()): outside for inside, outside in details.mounts.items()}
         if set(mounts) <= {point.target for point in points}:
             return replace(details, mounts=mounts)
@@ -49,7 +49,7 @@ def own_container(engine: Engine) -> ContainerDetails | None:
 
 
 def program() -> tuple[str, ...]:
-    """How a person on the host runs the commands of this server: in its container, if it is in one."""
+    """The command by which a person on the host runs this program: in its container, if it is in one."""
     numbers = _own_numbers(_own_mounts())
     return ("docker", "exec", "-it", numbers[0][:12], "gdal-mcp") if numbers else command()
 
@@ -70,7 +70,8 @@ def is_lasting(folder: Path) -> bool:
 
 def _own_mounts() -> tuple[MountPoint, ...]:
     table = mount_table()
-    return mount_points(table) if table else ()  # not Linux, so not in a container
+    # only Linux has the table; elsewhere this process is not in a container
+    return mount_points(table) if table else ()
 
 
 def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:
@@ -79,9 +80,7 @@ def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:
 
 
 class HostPaths:
-    """Finds the engine's path for a path of this process: a `SourceOf` that is complete after it has asked the
-    engine.
-    """
+    """Maps paths of this process to paths of the engine's host: a `SourceOf` that is complete after `ask`."""
 
     def __init__(self, configured: PathMap) -> None:
         """`configured` is the map of the settings; without one the engine is asked."""
@@ -89,13 +88,13 @@ class HostPaths:
         self.map = configured
 
     def ask(self, engine: Engine) -> None:
-        """Raises EngineUnavailable."""
+        """Gets the map from the engine, unless the settings have one. Raises EngineUnavailable."""
         if not self._configured.pairs:
             own = own_container(engine)
             self.map = PathMap.of(own.mounts) if own is not None else self._configured
 
     def __call__(self, path: Path) -> MountSource:
-        """Raises AttestationFailed for a path that the map does not contain."""
+        """The engine's source for a path. Raises AttestationFailed for a path that the map does not contain."""
         return self.map.source(path)
 
 
@@ -122,7 +121,7 @@ def prove(
             ) from error
 
     def named(name: str) -> str:
-        """Names the folder as this server sees it, not its path in the container."""
+        """The name of a row with the folder's path for this server, instead of its path in the container."""
         target, _, rest = name.partition(" ")
         return f"{places.get(PurePosixPath(target), target)} {rest}, through the path map"
 

@@ -25,7 +25,7 @@ NOBODY = 65534
 
 @dataclass(frozen=True, slots=True)
 class SandboxScope:
-    """What one call may see and use."""
+    """The parts of the workspaces that one call may see, and its limits."""
 
     workspaces: Workspaces
     limits: Limits
@@ -66,7 +66,7 @@ class Templates:
         self._pipes: dict[Path, Pipes] = {}  # named pipes of each workspace
 
     def renew(self) -> None:
-        """Removes what dead servers mounted, and makes the next template search for named pipes once more."""
+        """Removes what dead servers mounted, and lets the next template search for named pipes again."""
         self._pipes = {}
         sweep(self._settings.state_dir / "views", self._owner)
 

@@ -2,7 +2,7 @@
 sockets.
 
 An image cannot know the owner of the folder that is mounted into it, nor the group that may use the engine's socket.
-So ours is started as root, finds out both, and gives up root before anything else is loaded.
+So our image starts as root, finds out both, and gives up root before anything else is loaded.
 """
 
 import ctypes
@@ -20,12 +20,15 @@ import pydantic
 from gdal_mcp.settings import Settings, SettingsError
 from sandbox.errors import EngineUnavailable
 
-UNPRIVILEGED: Final = (10001, 10001)  # nobody, for folders that belong to root and are open to all
+UNPRIVILEGED: Final = (10001, 10001)  # uid and gid for folders that belong to root and are open to all users
 _NO_NEW_PRIVILEGES: Final = 38  # PR_SET_NO_NEW_PRIVS of linux/prctl.h
 
 
 def require_access(settings: Settings) -> None:
-    """Raises SettingsError if `drop_privileges` would become a user who cannot read this program or reach the state folder."""
+    """Raises SettingsError if `drop_privileges` would become a user without access.
+
+    That is a user who cannot read this program or reach the state folder.
+    """
     if settings.run_as != "owner" or os.geteuid() != 0:
         return
     place, groups, user = _chosen(settings)
@@ -48,7 +51,7 @@ def require_access(settings: Settings) -> None:
 
 
 def drop_privileges(settings: Settings) -> None:
-    """Does nothing unless the settings ask for it and this process is root.
+    """Becomes the owner of the workspace, if the settings ask for it and this process is root.
 
     A workspace that belongs to root and is closed to others is served by root, as without a container. Raises
     SettingsError, which names the missing option of `docker run`.
@@ -113,7 +116,7 @@ def _groups(engine: str | None) -> list[int]:
     from sandbox.engines.opening import sockets  # noqa: PLC0415 - takes a twentieth of the start, and only root needs it
 
     places: tuple[Path, ...] = ()
-    with suppress(EngineUnavailable):  # the first call reports it
+    with suppress(EngineUnavailable):  # the first call reports the error
         places = sockets(engine)
     groups = set()
     for path in places:
@@ -136,13 +139,16 @@ def _owner(place: Path, groups: list[int], *, writes: bool) -> tuple[int, int]:
 
 
 def _may_use(place: Path, groups: list[int], *, writes: bool) -> bool:
-    """Tried by a process of that user, because shares of desktop engines show and check owners in their own ways."""
+    """True if an unprivileged user can use a folder.
+
+    A process of that user tries it, because shares of desktop engines show and check owners in their own ways.
+    """
     mode = os.R_OK | os.X_OK | (os.W_OK if writes else 0)
     return _as_user(UNPRIVILEGED, groups, partial(os.access, place, mode))
 
 
 def _chown_state(folder: Path, user: tuple[int, int]) -> None:
-    """The records of an earlier container may belong to another user. Raises OSError."""
+    """Gives the state folder to a user. Its records may belong to the user of an earlier container. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     status = folder.stat()
     if any(folder.iterdir()) and not (folder / "servers").is_dir():

@@ -2,7 +2,8 @@
 setup`.
 
 pip, which is a dependency, fetches the wheels for the Python in the GDAL image, as this host configures it, and
-refuses any whose SHA-256 is not in the lock. Nothing in them runs on the host, and the build itself has no network.
+refuses any whose SHA-256 is not in the lock. Nothing in the wheels runs on the host, and the build itself has no
+network.
 """
 
 import os
@@ -24,7 +25,7 @@ from sandbox.parsing import parse_json
 
 # the oldest C library that the wheels need; Debian and Ubuntu have had a newer one since 2021
 _PLATFORMS: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux_2_17")
-_MAX_VALUES: Final = 10  # members and elements of what it prints
+_MAX_VALUES: Final = 10  # members and elements of the program's output
 _ASK: Final = "import json, platform\nprint(json.dumps([platform.python_version(), platform.machine()]))"
 
 

@@ -1,4 +1,4 @@
-"""The composition root: the only place that constructs things."""
+"""The composition root: the only module that constructs the parts of a server."""
 
 import getpass
 import math
@@ -22,10 +22,10 @@ from gdal_mcp.calls.drafting import Drafting
 from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.calls.execution import Executor
 from gdal_mcp.calls.longresults import store_of
+from gdal_mcp.calls.missed_replies import MissedReplies
 from gdal_mcp.calls.pipeline import Pipeline
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.recovery import recover
-from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.check_tool import WorkflowCheck
 from gdal_mcp.calls.workflows.store import StepStore
@@ -78,13 +78,14 @@ def running(
     approve_options: tuple[str, ...] = (),
     boxes: Toolboxes | None = None,
 ) -> Iterator[App]:
-    """A server's parts, after recovery from what its predecessors left.
+    """The parts of a server, after recovery from what earlier servers left behind.
 
-    `console_url` returns the address of the page where calls can be approved; `approve_options` are the options with which
-    `gdal-mcp approve` finds this server's questions; `boxes` are the toolboxes, by default those of the settings.
+    `console_url` returns the address of the page where calls can be approved; `approve_options` are the options with
+    which `gdal-mcp approve` finds this server's questions; `boxes` are the toolboxes, by default those of the
+    settings.
 
     Raises:
-        SandboxError: no workspace, or one that may not be used.
+        SandboxError: there is no workspace, or one that may not be used.
         CatalogueBroken: the stored catalogue cannot be used.
         AuditUnavailable, RegistryUnavailable: the state folder cannot be used; nothing runs unrecorded.
     """
@@ -94,9 +95,9 @@ def running(
         state = _open_records(settings, stack)
         paths = HostPaths(PathMap.parse(settings.path_map))
         areas = _areas(settings, workspaces, paths, stack)
-        # a Pod of a dead server may still be on its way to its folder, and its node would make that again
+        # a Pod of a dead server may still be starting, and its node would then create a removed folder again
         recover(areas, state.audit, state.registry, state.owner, discard=not settings.on_cluster)
-        stack.enter_context(retention.applied(settings, state.registry, state.audit, state.owner.id))
+        stack.enter_context(retention.apply_hourly(settings, state.registry, state.audit, state.owner.id))
         recover_later = partial(_recover_or_log, areas, state)
         hosting = Hosting(settings, workspaces, state.owner, areas, boxes.items, paths, recover_later)
         stack.callback(hosting.close)
@@ -124,7 +125,7 @@ def running(
 
 
 class _OpenRecords(NamedTuple):
-    """What a server has in its state folder: the audit log, the registry, and the mark that it runs."""
+    """The open records in a server's state folder: the audit log, the registry, and the owner file of this server."""
 
     audit: AuditLog
     registry: Registry
@@ -164,7 +165,7 @@ def _approval_service(state: _OpenRecords, stack: ExitStack) -> ApprovalService:
 def _areas(
     settings: Settings, workspaces: Workspaces, paths: HostPaths, stack: ExitStack
 ) -> Mapping[Path, StagingArea]:
-    """Where outputs are staged, by workspace root. Files for undo are pruned in a thread, outside the calls."""
+    """The folders where outputs are staged, by workspace root. Files for undo are pruned in a separate thread."""
     keep = Retention(settings.undo_calls, settings.undo_size)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
@@ -173,7 +174,7 @@ def _areas(
         workspace.root: StagingArea(workspace, keep, run_in_background=pruning.submit, source=paths)
         for workspace in writable
     }
-    if areas:  # else no call writes
+    if areas:  # without a writable workspace, no call writes
         steps = StepStore(settings.state.workflows).workspace
         steps.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         areas = {
@@ -208,7 +209,7 @@ def _pipeline(
         approvals=approvals,
         records=records,
         results=results,
-        unreceived=Unreceived(results),
+        missed_replies=MissedReplies(results),
         rates=rates,
         drafting=drafting,
         drafts=BoundedThreads("looking at the files that calls name", DRAFT_SECONDS),
@@ -237,7 +238,7 @@ def _owner(folder: Path) -> Owner:
 
 
 def local_user() -> Principal:
-    """Who uses a local server: the user of the operating system."""
+    """The principal of a local server: the user of the operating system."""
     try:
         return local(getpass.getuser())
     except (KeyError, OSError):

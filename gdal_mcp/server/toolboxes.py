@@ -1,4 +1,4 @@
-"""The toolboxes that this product comes with. The only module that knows them all by name."""
+"""The toolboxes of this product. Only this module knows all of them by name."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -21,7 +21,7 @@ def _augment(settings: Settings) -> Toolbox:
     return augment(settings)
 
 
-# GDAL's first: it is the default, and settings that name an image mean its
+# GDAL's toolbox is first: it is the default, and a setting that names an image means GDAL's
 KNOWN: Final[Mapping[str, Callable[[Settings], Toolbox]]] = {
     "gdal": gdal,
     "python": _python,
@@ -30,7 +30,7 @@ KNOWN: Final[Mapping[str, Callable[[Settings], Toolbox]]] = {
 
 
 def toolboxes(settings: Settings) -> Toolboxes:
-    """Those that the settings turn on. Raises CatalogueBroken, SettingsError."""
+    """The toolboxes that the settings turn on. Raises CatalogueBroken, SettingsError."""
     for name in settings.toolboxes:
         if name not in KNOWN:
             raise SettingsError(f"{name[:40]!r} is not a toolbox. The toolboxes are {', '.join(KNOWN)}.")

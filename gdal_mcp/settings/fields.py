@@ -30,9 +30,10 @@ from gdal_mcp.settings.types import (
 )
 from gdal_mcp.settings.web import WebSettings
 from sandbox.engine import ClusterOptions
+from sandbox.path_text import MAX_NAME
 from sandbox.pool.sizing import Sizes
 from sandbox.template import Limits
-from sandbox.workspace import MAX_NAME, RESERVED
+from sandbox.workspace import RESERVED
 
 _LIMITS = Limits()
 
@@ -271,7 +272,11 @@ class Settings(WebSettings):
 
     @model_validator(mode="after")
     def _of_clusters(self) -> "Settings":
-        """Only whole workspaces are safe: a node follows links in a volume, and creates a missing file as a folder of root."""
+        """Raises ValueError for settings that a cluster does not support, or that only a cluster supports.
+
+        On a cluster only whole workspaces are safe: a node follows links in a volume, and creates a missing file as a
+        folder of root.
+        """
         if self.on_cluster and self.mount_scope == "inputs":
             raise ValueError(
                 "mount_scope = inputs is not safe on a cluster: its nodes follow links in a volume, and create a folder of root "
@@ -359,12 +364,12 @@ class Settings(WebSettings):
         )
 
     def sizes(self) -> Sizes:
-        """How many started containers wait for calls: none if each call needs mounts of its own."""
+        """The number of started containers that wait for calls: none if each call needs its own mounts."""
         most = self.pool_max if self.mount_scope == "workspaces" else 0
         return Sizes(self.pool_min, most, self.pool_seconds)
 
     def require_workspaces(self) -> None:
-        """Raises SettingsError when no workspace is set."""
+        """Raises SettingsError if no workspace is set."""
         if not self.workspaces and not self.workspaces_ro:
             raise SettingsError(
                 "No workspace is set, so no call could read or write anything. Name a folder with "

@@ -1,4 +1,6 @@
-"""The settings file, TOML by the names of the settings, and the error for settings that cannot be used."""
+"""The settings file, which is TOML with the names of the settings as keys, and the error for settings that cannot be
+used.
+"""
 
 import difflib
 import os
@@ -10,12 +12,12 @@ from typing import Any, Final
 
 from gdal_mcp.settings.removed import is_removed
 
-PREFIX: Final = "GDAL_MCP_"  # of the variables
+PREFIX: Final = "GDAL_MCP_"  # prefix of the variables
 # settings that are paths, in any table
 _PLACES: Final = frozenset(
     {
         *("workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key", "classifiers"),
-        *("ca", "service_account"),  # of the table `remote`
+        *("ca", "service_account"),  # keys of the table `remote`
     }
 )
 _MOST: Final = 1 << 20  # bytes of a file; the parsing time grows faster than the size
@@ -59,7 +61,7 @@ def trusted_toml(path: Path, kind: str) -> tuple[bytes, dict[str, Any]]:
         return data, tomllib.loads(data.decode())
     except OSError as error:
         raise SettingsError(f"{kind} file {path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
+    except (ValueError, RecursionError) as error:  # errors of TOML and of Unicode, and too deep nesting
         raise SettingsError(f"{kind} file {path} is not TOML: {error}.") from error
 
 
@@ -85,7 +87,9 @@ def _trusted_bytes(path: Path, named: str) -> bytes:
 
 
 def lookups(path: Path) -> Iterator[Path]:
-    """Every path that the kernel looks up to open an absolute path, links included. The last is the file itself."""
+    """Yields every path that the kernel looks up to open an absolute path, including links. The last is the file
+    itself.
+    """
     at, rest, links = Path("/"), list(reversed(path.parts[1:])), 0
     yield at
     while rest and links < _LINKS:
@@ -113,13 +117,13 @@ def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
 
 
 def _resolved(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The table with absolute paths, also in the tables in it."""
+    """The table with absolute paths, also in its inner tables."""
     return {
         name: _anchored(value, folder) if name in _PLACES else _inner(value, folder)
         for name, value in table.items()
         if name != "headers"
     } | {
-        name: value  # of requests: their names are not ours
+        name: value  # the headers of requests, whose names may equal those of settings that are paths
         for name, value in table.items()
         if name == "headers"
     }
@@ -132,7 +136,7 @@ def _inner(value: Any, folder: Path) -> Any:
 
 
 def _anchored(value: Any, folder: Path) -> Any:
-    """Relative paths start at the file's folder, since the client chooses a server's current folder."""
+    """Makes paths absolute, relative to the file's folder, because the client chooses a server's current folder."""
     if isinstance(value, list):
         return [_anchored(inner, folder) for inner in value]
     return str(folder / value) if isinstance(value, str) and value and not value.startswith("~") else value

@@ -1,8 +1,9 @@
 """The paths of the server's folders on the engine's host, when the server itself runs in a container. Pure.
 
-The engine mounts folders of its own host. A server in a container knows them by the places where its own container shows
-them. A path map says the one for the other; where both are the same, none is needed. On a cluster each container may have
-another host: there the map names the claim, and the folder in it, that holds the same.
+The engine mounts folders of its own host. A server in a container uses the paths at which these folders are mounted
+in its own container. A path map translates its paths to those of the host; no map is needed if they are the same. On
+a cluster, each container may have another host, so the map has the claim, and the folder in it, that contains the
+same files.
 """
 
 import re
@@ -15,7 +16,7 @@ from sandbox.errors import AttestationFailed
 from sandbox.template import HostPath, MountSource, VolumePath
 
 _BETWEEN: Final = ":/"  # both sides are absolute, so that other colons may be part of a name
-# a folder of Windows, which Docker Desktop's machine has below this
+# a Windows folder, which is below _DRIVES in the machine of Docker Desktop
 _DRIVE: Final = re.compile(r"(^|:)([A-Za-z]):[\\/]([^:]*)$")
 _DRIVES: Final = "/run/desktop/mnt/host"
 _IN_CLAIM: Final = re.compile(r"(/[^:]*):([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(/[^:]*)?")
@@ -29,7 +30,10 @@ class PathMap:
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> Self:
-        """From texts such as `/data:/srv/geodata`. Raises ValueError for a text that is not a pair, and for two pairs of one folder."""
+        """Parses texts such as `/data:/srv/geodata`.
+
+        Raises ValueError for a text that is not a pair, and for two pairs of one folder.
+        """
         pairs = tuple(_pair(text) for text in texts)
         inner = [inside for inside, _ in pairs]
         if twice := next((folder for folder in inner if inner.count(folder) > 1), None):
@@ -38,14 +42,14 @@ class PathMap:
 
     @classmethod
     def of(cls, mounts: Mapping[str, str]) -> Self:
-        """From the mounts of a container as an engine reports them."""
+        """The map of a container's mounts, as an engine reports them."""
         named = {inside: _without_drive(outside) for inside, outside in mounts.items()}
         return cls(
             tuple((PurePosixPath(inside), PurePosixPath(outside)) for inside, outside in named.items())
         )
 
     def source(self, path: Path) -> MountSource:
-        """The source that the engine mounts for a path of this server. Raises as `host`."""
+        """The source that the engine mounts for a path of this server. Raises the errors of `host`."""
         outside = PurePosixPath(self.host(str(path)))
         if not outside.is_absolute():
             return VolumePath(str(path), outside.parts[0], PurePosixPath(*outside.parts[1:]))
@@ -54,7 +58,7 @@ class PathMap:
     def host(self, inside: str) -> str:
         """The same path on the engine's host, by the longest matching pair; unchanged if there are no pairs.
 
-        Raises AttestationFailed for a place that no pair holds.
+        Raises AttestationFailed for a path that is in no pair.
         """
         if not self.pairs:
             return inside

@@ -26,7 +26,7 @@ _SECRET: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/.+")
 
 
 def canonical_host(text: str) -> str:
-    """A host's name as DNS has it: lower case, in punycode. Raises ValueError."""
+    """A host's name in the form of DNS: lower case, in punycode. Raises ValueError."""
     if text.startswith("[") or re.fullmatch(r"[0-9.]+", text):
         return text.lower()
     try:

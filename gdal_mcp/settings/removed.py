@@ -1,7 +1,8 @@
 """Options, variables and keys that were removed, and that the next minor version still accepts.
 
 Invariants:
-* a removed setting does not stop the server; it causes a warning in the log and in `doctor`, since a client would only show "disconnected";
+* a removed setting does not stop the server; it causes a warning in the log and in `doctor`, because a client would
+  only show "disconnected";
 * a setting is listed here only if ignoring its value does not weaken the server;
 * a row is deleted in the version that it names (`tests/unit/settings/test_removed_settings.py`).
 """
@@ -13,7 +14,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """`setting` is the name of the variable and of the key of the file, "" where only the option was removed."""
+    """A removed option, variable or key.
+
+    `setting` is the name of the variable and of the key in the file; "" if only the option was removed.
+    """
 
     option: str  # with its dashes, "" for a setting without one
     setting: str
@@ -52,5 +56,5 @@ def notices(
 
 
 def is_removed(setting: str) -> bool:
-    """True for a removed setting, which may be written and is not read."""
+    """True for a removed setting, which is accepted but not read."""
     return any(removed.setting == setting for removed in REMOVED if removed.setting)

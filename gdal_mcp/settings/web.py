@@ -12,7 +12,7 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 def _bare_address(value: object) -> object:
-    """A URL without the slashes at its end, so that what is added to it has one. Raises ValueError."""
+    """A URL without the slashes at its end, so that a path can be appended with one slash. Raises ValueError."""
     if not isinstance(value, str) or not value:
         return value
     url = urlsplit(value)

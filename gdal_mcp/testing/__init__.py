@@ -1,4 +1,5 @@
-"""For tests of projects that build on this server: sample data, a connected client, and the server in a container.
+"""Tools for tests of projects that build on this server: sample data, a connected client, and the server in a
+container.
 
 `samples` and `client` need nothing but the server; `fixtures` needs pytest, and `container` needs testcontainers:
 install `gdal-sandbox-mcp[testing]`.

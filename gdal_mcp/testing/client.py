@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-CALL_SECONDS: Final = 300.0  # a first call may wait for the attestation of the host
+CALL_SECONDS: Final = 300.0  # seconds; a first call may wait for the attestation of the host
 
 
 class CallFailed(Exception):
@@ -58,7 +58,7 @@ class GdalMcpClient:
         return structured
 
     async def acall(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The same for asynchronous tests, on any event loop."""
+        """Like `call`, for asynchronous tests, on any event loop."""
         return await anyio.to_thread.run_sync(lambda: self.call(tool, **arguments))
 
     def raw(self, tool: str, /, **arguments: Any) -> t.CallToolResult:

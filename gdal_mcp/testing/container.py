@@ -25,9 +25,9 @@ IMAGE: Final = "gdal-mcp"
 READY_SECONDS: Final = 120.0  # seconds; the host is attested first, which takes longer on a busy one
 STOP_SECONDS: Final = 30
 SCOPES: Final = ("gdal:read", "gdal:write")
-_PORT: Final = 8000  # paths inside
+_PORT: Final = 8000  # port in the container
 _NOBODY: Final = 65534
-_PAUSE: Final = 0.1  # seconds between two checks if it is ready
+_PAUSE: Final = 0.1  # seconds between two checks whether it is ready
 _SOCKET: Final = "/run/engine/docker.sock"
 
 
@@ -102,7 +102,10 @@ class GdalMcpContainer(DockerContainer):
         shutil.rmtree(self._state, ignore_errors=True)
 
     def _place(self, workspace: Path, inside: str, engine_socket: str) -> None:
-        """The state has the same path on both sides, so that only the workspace may need a map."""
+        """Mounts the workspace, the state and the engine's socket.
+
+        The state has the same path on both sides, so that only the workspace may need a map.
+        """
         self.with_volume_mapping(str(workspace), inside, "rw")
         self.with_volume_mapping(str(self._state), str(self._state), "rw")
         self.with_volume_mapping(engine_socket, _SOCKET, "rw")
@@ -125,7 +128,7 @@ class GdalMcpContainer(DockerContainer):
         }
 
     def _new_token(self) -> str:
-        """Made in the image itself, where the server looks for it."""
+        """A new token, made in the server's image, which stores it where the server looks for it."""
         try:
             self.get_docker_client().client.images.get(self.image)
         except ImageNotFound:

@@ -1,4 +1,4 @@
-"""What a tool is: its schemas, its draft, and the spellings of its arguments."""
+"""The type of a tool: its schemas, its draft, and the spellings of its arguments."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Arguments(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    same_names: ClassVar[Sequence[Sequence[str]]] = ()  # names that are accepted for one another
+    same_names: ClassVar[Sequence[Sequence[str]]] = ()  # groups of names that mean the same argument
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class CallAnswer:
 
     printed: str
     parsed: Any  # the printed JSON; None if the output is not JSON
-    uri: str | None  # of the first output
-    output: str | None  # its path
+    uri: str | None  # URI of the first output
+    output: str | None  # path of the first output
     attached: Mapping[str, bytes] = field(default_factory=dict)  # further files from the worker, by name
 
 
@@ -48,9 +48,9 @@ class ModelQuestion:
     """
 
     text: str
-    pictures: tuple[bytes, ...]  # JPEG
+    pictures: tuple[bytes, ...]  # encoded as JPEG
     hint: str  # part of the name of the preferred model
-    # arguments: the result, the model's name, the model's text
+    # its parameters are the result, the model's name and the model's text
     add_answer: Callable[[Mapping[str, Any], str, str], Mapping[str, Any]]
 
 
@@ -64,7 +64,7 @@ class ImmediateResult:
 
     result: Mapping[str, Any] = field(default_factory=dict)
     ask: Callable[[Meter], Mapping[str, Any]] | None = None  # raises ReadFailed, ToolError
-    addresses: tuple[Address, ...] = ()  # the result that `ask` starts from
+    addresses: tuple[Address, ...] = ()  # addresses to which `ask` makes requests
 
 
 class Permits(Protocol):
@@ -76,7 +76,7 @@ class Permits(Protocol):
 
 @dataclass(frozen=True)
 class DraftScope:
-    """What a draft may use: the workspaces and tools of one caller, and the settings of the policy for drafts."""
+    """The things that a draft may use: the workspaces and tools of one caller, and the policy's settings for drafts."""
 
     call_id: str
     workspaces: Workspaces
@@ -88,20 +88,23 @@ class DraftScope:
     remote: AddressTable  # remote addresses that the draft names
     as_new: bool = False  # True ignores existing outputs: a recorded call is made again
     principal: str = ""
-    gateway: RemoteGateway | None = None  # to remote data
+    gateway: RemoteGateway | None = None  # reads remote data
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. `draft` is pure except for looking up paths. `present` makes the tool's own keys of the result, and
-    `untrusted` if it changes what was printed.
+    """One tool.
+
+    `draft` is pure except for looking up paths. `present` makes the tool's own keys of the result, and the key
+    `untrusted` if the tool changes what was printed.
     """
 
     name: str
     title: str
     description: str
     schema: Callable[[], Mapping[str, Any]]
-    draft: Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]  # the second is the toolbox's context
+    # its second parameter is the toolbox's context
+    draft: Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]
     writes: bool
     replaces: bool = False  # True if it may replace or remove an existing file
     own_keys: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # schemas of the tool's own keys
@@ -109,17 +112,19 @@ class Tool:
     # True if a specification requires the keys in the schema that clients get; then all keys are listed
     lists_keys: bool = False
     present: Callable[[CallAnswer], Mapping[str, Any]] = lambda _answer: {}
-    # made from the call's arguments and the worker's attachments; None if no model is asked
+    # the question to a client's model, from the call's arguments and the worker's attachments; None if no model is
+    # asked
     ask_model: Callable[[Mapping[str, Any], Mapping[str, bytes]], ModelQuestion | None] = (
         lambda _arguments, _attached: None
     )
-    like: str = ""  # the operation that it is closest to, for policies, estimates and advice
+    like: str = ""  # the most similar operation, for policies, estimates and advice
     runs: bool = True  # False if the server answers without a container
-    reaches_out: bool = False  # True if the server makes requests for it
+    reaches_out: bool = False  # True if the server makes requests for the tool
     # True if it answers with pictures, which can contain text: not available in lockdown
     pictures: bool = False
-    meta: Mapping[str, Any] = field(default_factory=dict)  # further properties that a specification gives it
-    uncut: tuple[str, ...] = ()  # own keys that are not shortened, because the caller sent as much itself
+    meta: Mapping[str, Any] = field(default_factory=dict)  # further properties from a specification
+    # own keys that are never shortened, because the caller sent as much data itself
+    uncut: tuple[str, ...] = ()
 
     @cached_property
     def input_schema(self) -> Mapping[str, Any]:
@@ -157,7 +162,7 @@ _KEYS: Final[Mapping[str, Any]] = {
     "full_result": {"type": "object"},
     "waiting_results": {"type": "array"},
 }
-# as written by `calls.results`, `calls.longresults` and `calls.unreceived`
+# keys written by `calls.results`, `calls.longresults` and `calls.missed_replies`
 _RESULT_KEYS: Final[Mapping[str, Any]] = {
     **{
         name: {"type": "array"}
@@ -169,10 +174,10 @@ _RESULT_KEYS: Final[Mapping[str, Any]] = {
 }
 
 A = TypeVar("A", bound=Arguments)
-_UNNEEDED = frozenset({"title", "minLength", "maxLength"})  # of pydantic's schemas
+_UNNEEDED = frozenset({"title", "minLength", "maxLength"})  # keys in pydantic's schemas
 
 
-def typed(
+def draft_function(
     model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]
 ) -> Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]:
     """The draft function of a tool whose arguments are a model. Raises ToolError, pydantic's ValidationError."""
@@ -231,9 +236,9 @@ def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
     return lambda: plain(model.model_json_schema())
 
 
-def taking(model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]) -> dict[str, Any]:
+def schema_and_draft(model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]) -> dict[str, Any]:
     """The schema and the draft function of a tool whose arguments are a model, as `Tool` takes them."""
-    return {"schema": schema_of(model), "draft": typed(model, draft)}
+    return {"schema": schema_of(model), "draft": draft_function(model, draft)}
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
@@ -274,12 +279,12 @@ class PromptValue:
     """One argument of a prompt. `check` returns the value to fill in, or raises ToolError if it cannot be used."""
 
     name: str
-    description: str  # with its choices and default
+    description: str  # includes the choices and the default
     required: bool = False
     default: str = ""
-    is_path: bool = False  # True completes it with names in the workspaces
+    is_path: bool = False  # True if names in the workspaces complete the value
     check: Callable[[str], str] = str
-    propose: Callable[[str], Iterable[str]] = lambda _typed: ()  # values for what is typed so far
+    propose: Callable[[str], Iterable[str]] = lambda _typed: ()  # values that complete the text typed so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +298,6 @@ class Prompt:
     values: tuple[PromptValue, ...] = ()
 
 
-def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
-    """Those that begin with the typed text, ignoring case."""
-    return (value for value in values if value.lower().startswith(typed.lower()))
+def filter_by_prefix(values: Iterable[str], prefix: str) -> Iterator[str]:
+    """The values that begin with a prefix, ignoring case."""
+    return (value for value in values if value.lower().startswith(prefix.lower()))

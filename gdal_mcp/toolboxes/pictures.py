@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-MAX_BYTES: Final = 4 << 20  # a photograph of 1024 x 1024 pixels stays below that
+MAX_BYTES: Final = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that
 MAX_SIDE: Final = 2048  # pixels: the maximum of `preview_pixels`, and twice the side of a figure
 _START: Final = b"\x89PNG\r\n\x1a\n"
 _HEAD: Final = struct.Struct(

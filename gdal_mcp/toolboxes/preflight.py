@@ -45,12 +45,13 @@ class NoReport:
 
 
 class Preflight(Protocol):
-    """Judges drafts by what containers reported about their inputs. This class knows nothing. Safe to use from
-    several threads.
+    """Judges drafts by the facts that containers reported about their inputs.
+
+    The default methods are for a toolbox without such facts. Safe to use from several threads.
     """
 
     def within(self, _limits: Limits, /) -> "Preflight":
-        """The same facts under other limits."""
+        """A Preflight with the same facts and other limits."""
         return self
 
     def check(self, _draft: Draft, /, *, described: bool = False) -> Report:  # noqa: ARG002
@@ -62,19 +63,19 @@ class Preflight(Protocol):
         return NoReport()
 
     def check_described(self, _draft: Draft, _value: Mapping[str, Any], /) -> Report:
-        """Checks a draft by what the worker reported about the inputs before it began to work."""
+        """Checks a draft by the facts that the worker reported about the inputs before it began to work."""
         return NoReport()
 
     def description(self, _draft: Draft, /) -> Draft | None:
-        """A call that describes the inputs that are not known yet; None if there are none."""
+        """A call that describes the draft's inputs that are not known yet; None if there are none."""
         return None
 
     def describing(self, _drafts: Sequence[Draft], _inputs: Iterable[WorkspacePath], /) -> Draft | None:
-        """One such call for several drafts that use these inputs or files made from them."""
+        """One call like that of `description`, for several drafts that use these inputs or files made from them."""
         return None
 
     def described(self, _places: Sequence[WorkspacePath], _rows: object, /) -> None:
-        """Stores the untrusted descriptions from such a call."""
+        """Stores the descriptions that such a call returned, which are untrusted."""
         return
 
     def learn(self, _located: WorkspacePath, _facts: Mapping[str, Any], _predicted: Any = None, /) -> None:
@@ -94,7 +95,7 @@ class Preflight(Protocol):
         return None
 
     def assume(self, _located: WorkspacePath, _facts: Any, /) -> None:
-        """Uses predicted facts for a file that does not exist yet and that an empty file represents."""
+        """Sets the predicted facts of a file that does not exist yet and that an empty file represents."""
         return
 
     def contradictions(self, _predicted: Any, _facts: Mapping[str, Any], /) -> Mapping[str, tuple[str, str]]:
@@ -105,7 +106,7 @@ class Preflight(Protocol):
         return {}
 
     def gaps(self, _draft: Draft, _located: WorkspacePath, /) -> tuple[str, ...]:
-        """What a prediction does not say of an input that the checks need, as nouns."""
+        """The facts about an input that the checks need and its prediction lacks, as nouns."""
         return ()
 
     def unknown(self, draft: Draft, /) -> tuple[WorkspacePath, ...]:
@@ -122,4 +123,4 @@ class Preflight(Protocol):
 
 
 class NoPreflight(Preflight):
-    """For a toolbox without checks before a call."""
+    """The Preflight of a toolbox without checks before a call."""

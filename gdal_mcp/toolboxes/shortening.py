@@ -10,13 +10,14 @@ STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250,
 
 
 def json_text(value: Any) -> str:
-    """JSON as results are sent: compact, and not escaped to ASCII."""
+    """The JSON text of a result: compact, and not escaped to ASCII."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def truncate(value: Any, step: tuple[int, int]) -> Any:
-    """Cuts each list and object to so many items, and each text to so many characters, with a mark where something
-    was left out.
+    """Cuts each list and object to the step's number of items, and each text to its number of characters.
+
+    A mark is left where something was cut.
     """
     items, characters = step
     if isinstance(value, str):

@@ -15,7 +15,7 @@ from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.toolboxes.base import Prompt, Tool, spelling
 from gdal_mcp.toolboxes.toolbox import Toolbox
 
-# a policy may name it too: it receives files over HTTP and is not an MCP tool
+# not an MCP tool: it receives files over HTTP, and a policy may name it too
 HTTP_TOOLS = ("upload",)
 
 
@@ -25,7 +25,7 @@ class Surface:
 
     listed: tuple[Tool, ...]
     callable: Mapping[str, Tool]
-    excluded: frozenset[str]  # other spellings of tools and operations
+    excluded: frozenset[str]  # tools and operations that may not run, in the common spelling
     toolboxes: Mapping[str, Toolbox]  # by tool name
 
     def permits(self, operation: str) -> bool:
@@ -35,7 +35,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class Toolboxes:
-    """The toolboxes of one server, the first of them the default."""
+    """The toolboxes of one server; the first one is the default."""
 
     items: tuple[Toolbox, ...]
 

@@ -1,8 +1,8 @@
 """A tool library as one frozen value: its tools, and its part before, during and after a call.
 
-The server knows a toolbox by this value alone. `Analysis` is used before a container starts, `Execution` defines what
-runs in the container, and `Answering` processes its answer. GDAL's toolbox is made in `gdal_mcp.tools.toolbox`. Every
-field that is a function has a default that suits a library with files in and files out.
+The server uses a toolbox only through this value. `Analysis` is used before a container starts, `Execution` defines
+what runs in the container, and `Answering` processes its answer. GDAL's toolbox is made in `gdal_mcp.tools.toolbox`.
+Every field that is a function has a default that suits a library with files in and files out.
 """
 
 import json
@@ -29,14 +29,14 @@ class Described:
     facts: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[Mapping[str, Any], ...] = ()
-    # numbers of features or pixels in it, and in the file that it replaces; None if unknown
+    # numbers of features or pixels in the output, and in the file that it replaces; None if unknown
     amounts: Mapping[str, Any] = field(default_factory=dict)
     before: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryMessage:
-    """A message of the library, cleaned, and how often it came."""
+    """A cleaned message of the library, and how often it was reported."""
 
     text: str
     count: int = 1
@@ -62,7 +62,7 @@ def _request(draft: Draft, _preview_pixels: int) -> Mapping[str, Any]:
     }
 
 
-# the call that corrects an output, from one of its checks and its row of the result
+# makes the call that corrects an output, from one of its checks and its row of the result
 SuggestedCall = Callable[[Draft, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
 NextCalls = Callable[[Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]]
 
@@ -77,7 +77,7 @@ class ImageSpec:
     # why a version cannot be used; "" if it can
     incompatible: Callable[[str, str], str] = lambda _reference, _version: ""
     setup: str = ""  # the command that builds it, if it is in no registry
-    base: "ImageSpec | None" = None  # the image that it is built on, which a person may choose
+    base: "ImageSpec | None" = None  # the image that this one is built on, which a person may choose
 
     @property
     def reference(self) -> str:
@@ -87,48 +87,50 @@ class ImageSpec:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What happens before a call runs: facts for the draft, checks, sidecar files of its inputs, mounts."""
+    """The part of a toolbox before a call runs: facts for the draft, checks, sidecar files of its inputs, mounts."""
 
     context: Callable[[DraftScope], Any] = lambda scope: scope
     preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
     # The files that belong to an input, such as the sidecars of a dataset. Made for each call.
     companions: Callable[[], Callable[[WorkspacePath], Iterable[Path]]] = lambda: lambda _located: ()
-    # What to mount of a draft if only the files that a call names are mounted, and the message if that was too little.
+    # The files to mount for a draft if only the files that a call names are mounted, and advice if that was too little.
     mounts: Callable[[Draft], tuple[WorkspacePath, ...]] = lambda draft: local(
         (*draft.inputs, *draft.looked_at)
     )
     mount_advice: str = ""
-    only_inputs: bool = False  # True mounts only those files, whatever the server's setting
+    only_inputs: bool = False  # True if only those files are mounted, whatever the server's setting is
     validates: str = ""  # the tool that describes the inputs of another call, for the question to a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What runs in a container."""
+    """The part of a toolbox in the container: its environment, its command and its requests."""
 
-    # environment of a container; the text is its image's digest
+    # environment of a container; the second parameter is its image's digest
     environment: Callable[[Limits, str], Mapping[str, str]]
-    # the worker's command; its container ends after so many seconds without a job
+    # the worker's command; the parameter is the time in seconds after which its container ends without a job
     program: Callable[[float], tuple[str, ...]]
-    request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
+    # the second parameter: pixels of a preview, 0 for none
+    request: Callable[[Draft, int], Mapping[str, Any]] = _request
     answer_settings: tuple[str, ...] = ()  # environment settings that can change an answer
-    # The version of the library: in an answer, and the job that asks for it if the image's labels do not have it.
+    # Reads the library's version from an answer, and the job that asks for it if the image's labels do not have it.
     tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
     version_request: Mapping[str, Any] | None = None
-    # why these tools cannot use that version; "" if they can
+    # why these tools cannot use that version of the library; "" if they can
     incompatible: Callable[[str], str] = lambda _version: ""
     compare: Callable[[], tuple[str, ...]] | None = None  # the worker's command that compares two datasets
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What is made from a container's answer: facts of outputs, messages, errors, and suggested calls."""
+    """The part of a toolbox after a job: facts of outputs, messages, errors, and suggested calls."""
 
     read_json: Callable[[str], Any] = json.loads  # parses what was printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = lambda _final, count: (
         (Described(),) * count
     )
-    shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
+    # facts of an output, shortened for the answer
+    shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     summarize: Callable[[Sequence[LibraryMessage], Sequence[Described], object], MessageSummary] = (
         lambda messages, _outputs, _found: MessageSummary((), tuple(message.text for message in messages))
     )
@@ -136,12 +138,12 @@ class Answering:
     suggest: Callable[[Sequence[LibraryMessage]], str] = lambda _errors: ""
     # 0 for a staged file that does not belong to an output of that name, else how closely it belongs
     belongs: Callable[[str, str], int] = lambda name, target: int(name == target)
-    failure: Code = Code.TOOL_ERROR  # the stage of a job that ended with an error
+    failure: Code = Code.TOOL_ERROR  # the code of a job that ended with an error
     # a better explanation of that error, from the worker's last message; None if the library's messages have it
     explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
-    # further keys of an error, if its callers know other codes
+    # further keys of an error, for callers that use other codes
     error_details: Callable[[ToolError], Mapping[str, Any]] = lambda _error: {}
-    # The calls to suggest next: from a draft, the call's arguments and the rows of its result's `outputs`.
+    # The calls to suggest next, from a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = lambda _draft, _arguments, _outputs, _surface: []
     suggested_call: SuggestedCall = lambda _draft, _check, _output: None
 
@@ -154,8 +156,7 @@ class Toolbox:
     title: str  # name in messages, such as `GDAL`
     version: str  # digest of the description of its tools, recorded with every call
     image: ImageSpec
-    # The tools, and their names.
-    # The first toolset is listed by default; the tools in `unlisted` then answer by name.
+    # The tools by toolset. The first toolset is listed by default; the tools in `unlisted` can then be called by name.
     toolsets: Mapping[str, Callable[[], tuple[Tool, ...]]]
     execution: Execution
     analysis: Analysis = field(default_factory=Analysis)
@@ -172,7 +173,7 @@ class Toolbox:
     prompts: Callable[[], Mapping[str, Prompt]] = dict
 
     def __repr__(self) -> str:
-        return f"Toolbox({self.name!r})"  # made on demand: all of it is megabytes of text
+        return f"Toolbox({self.name!r})"  # short, because the fields are megabytes of text
 
     @cached_property
     def tools(self) -> Mapping[str, Tool]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-UNTRUSTED = "untrusted"  # the only key of results and errors that contains such text
+UNTRUSTED = "untrusted"  # the only key of results and errors with text from files or from GDAL
 MAX_TEXT = 20_000  # characters of one string
 MAX_ITEMS = 20_000  # entries of one list or object
 _INTEGER_BITS = 64

@@ -1,4 +1,6 @@
-"""Drafts any algorithm of the catalogue: arguments bound, paths resolved, outputs sent to staging."""
+"""Drafts calls of any algorithm of the catalogue: binds the arguments, resolves the paths, and sends the outputs to
+staging.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +35,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     """
     path = path_named(context.catalogue, name)
     if path is None:
-        # near names among those of this server: by the whole path, or by its last word alone
+        # similar names among those of this server: by the whole path, or only by its last word
         paths = {
             spelling(algorithm_path): algorithm_path
             for algorithm_path in context.catalogue.algorithms
@@ -65,7 +67,7 @@ def path_named(catalogue: Catalogue, name: str) -> str | None:
 
 
 def may_write(algorithm: Algorithm) -> bool:
-    """True if a call of it can change anything: it has an output, or changes files itself."""
+    """True if a call of the algorithm can change anything: it has an output, or changes files itself."""
     return (
         algorithm.path in FILE_OPERATIONS
         or algorithm.path in PIPELINES
@@ -93,8 +95,9 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
 
 
 def presented(path: str, output_format: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
-    """How a description of a dataset is shown: in short, or in full to callers who give an `output_format`; None for
-    other algorithms.
+    """A function that shortens the description of a dataset; None for other algorithms.
+
+    Callers who set an `output_format` get the full description.
     """
     if path not in _DESCRIBES:
         return None
@@ -102,15 +105,14 @@ def presented(path: str, output_format: object) -> Callable[[CallAnswer], Mappin
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same arguments with a JSON report unless another is asked for, so that the command shown is the command
-    run.
+    """The same arguments with a JSON report unless they name another format.
 
-    As a program GDAL prints text by default, as a library JSON.
+    So the displayed command is the one that runs: as a program, GDAL prints text by default; as a library, JSON.
     """
     report = algorithm.long_names.get("output-format")
     spelled = {spelling(name): name for name in arguments}
     formats = [spelled[name] for name in _FORMATS & spelled.keys()]
-    # everything that GDAL reports
+    # GDAL hides the argument if JSON is its only format, as for mdim info
     if report and report.hidden and [arguments[name] for name in formats] == ["json"]:
         return {name: value for name, value in arguments.items() if name not in formats}
     if report is None or formats:
@@ -124,7 +126,7 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
 def _with_format(
     catalogue: Catalogue, algorithm: Algorithm, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The same arguments with the format of a common extension that GDAL does not know."""
+    """The arguments, with a format added if the output has a common extension that GDAL does not know."""
     names = {spelling(name) for name in arguments}
     output = arguments.get("output")
     takes = algorithm.long_names.get("output-format")
@@ -204,7 +206,9 @@ class ResolvedPaths:
         return self._sources[text]
 
     def _any(self, bound: Bound, read: Reading, argument: Argument, text: str) -> str:
-        """True if any step sets it. Replacing and updating apply to the step's own outputs only."""
+        """The path inside the container of an input or output that an argument names. Replacing and updating apply to
+        the step's own outputs only.
+        """
         if argument.role is Role.INPUT:
             return self._source(text).name
         in_place = argument.role is Role.UPDATE  # changed in a copy, which then replaces it

@@ -1,4 +1,6 @@
-"""Shared by several tools: the context of a draft, types of arguments, and commands with one input and one output."""
+"""Parts that several tools share: the context of a draft, types of arguments, and commands with one input and one
+output.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +61,7 @@ ExtraArguments = Annotated[
 URI: Final[Mapping[str, Any]] = {"type": "string"}
 
 
-def written(answer: CallAnswer) -> dict[str, Any]:
+def present_output(answer: CallAnswer) -> dict[str, Any]:
     """The path and URI of the first output; empty if the call had none."""
     return {"output": answer.output, "resource_uri": answer.uri} if answer.output is not None else {}
 
@@ -68,7 +70,7 @@ def written(answer: CallAnswer) -> dict[str, Any]:
 WRITES_OUTPUT: Final[Mapping[str, Any]] = {
     "writes": True,
     "replaces": True,
-    "present": written,
+    "present": present_output,
     "own_keys": {"output": URI, "resource_uri": URI},
 }
 
@@ -94,7 +96,7 @@ class DraftContext:
     catalogue: Catalogue
     verdict: Callable[[str, Draft], Verdict] = lambda tool, draft: decide(case(draft, tool, ""), Policy())
     principal: str = ""
-    gateway: RemoteGateway | None = None  # to remote data
+    gateway: RemoteGateway | None = None  # reads remote data
 
 
 def gdal_command(
@@ -104,7 +106,8 @@ def gdal_command(
     context: DraftContext,
     ends: tuple[Source, Output],
 ) -> Draft:
-    """`gdal PATH` from an input to an output, with arguments and further words that one of these algorithms accepts.
+    """The draft of `gdal PATH` with one input and one output, and with arguments and further words that one of these
+    algorithms accepts.
 
     Both paths are positional and absolute: the shortcut commands do not report why a dataset could not be opened when
     it is given as --input. Raises ToolError, ArgumentRefused.

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolboxes.base import Tool, taking
+from gdal_mcp.toolboxes.base import Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import usual_driver
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
@@ -51,7 +51,7 @@ CONVERT = Tool(
     description="Converts a dataset to another format. "
     'Example: {"input": "dem.tif", "output": "dem_cog.tif", "output_format": "COG", '
     '"creation_options": {"PROFILE": "web"}}.',
-    **taking(ConvertArguments, _draft),
+    **schema_and_draft(ConvertArguments, _draft),
     required_keys=("output", "resource_uri"),
     like="raster convert",
     **WRITES_OUTPUT,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from gdal_mcp.plan import Command, Draft, PrintedOutput
-from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, schema_and_draft, spelling
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
 from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from gdal_mcp.toolboxes.gdal.discovery.cities import find_city
@@ -95,7 +95,7 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
         query, box = find_city(query)
     extra = {"query": query, "limit": arguments.limit, "bbox": box}
     if arguments.input is None:
-        # from the image's PROJ database, which is as trusted as the image
+        # the answer comes from the image's PROJ database, which is as trusted as the image
         return Draft(
             Command("find_crs", (), extra=extra),
             (),
@@ -117,7 +117,10 @@ def _matches_answer(answer: CallAnswer) -> dict[str, Any]:
 
 
 def _matches_near_dataset(answer: CallAnswer) -> dict[str, Any]:
-    """The container has opened a dataset, so only its codes and numbers are facts; its texts go under `untrusted`."""
+    """The matches for a dataset. Only codes and numbers are facts, because the container has opened the dataset.
+
+    All texts go under `untrusted`.
+    """
     rows = [row for row in _matches_answer(answer)["matches"] if isinstance(row, dict)]
     texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]
     return {"matches": [valid_parts(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}
@@ -127,7 +130,7 @@ GDAL_SEARCH = Tool(
     name="gdal_search",
     title="Find a GDAL algorithm",
     description='Finds algorithms by what they do, best first. Example: {"query": "shade the mountains"}.',
-    **taking(SearchArguments, _search),
+    **schema_and_draft(SearchArguments, _search),
     writes=False,
     runs=False,
 )
@@ -135,7 +138,7 @@ GDAL_DESCRIBE = Tool(
     name="gdal_describe",
     title="Describe a GDAL algorithm",
     description='Schema of its arguments, effects and examples. Example: {"algorithm": "vector buffer"}.',
-    **taking(DescribeArguments, _describe),
+    **schema_and_draft(DescribeArguments, _describe),
     writes=False,
     runs=False,
 )
@@ -143,7 +146,7 @@ FORMATS = Tool(
     name="formats",
     title="List formats",
     description="Formats that GDAL reads and writes, or one with the options that may be set.",
-    **taking(
+    **schema_and_draft(
         FormatsArguments,
         lambda arguments, context: ImmediateResult(
             formats(context.catalogue, arguments.kind, arguments.name)
@@ -156,7 +159,7 @@ FIND_CRS = Tool(
     name="find_crs",
     title="Find a CRS",
     description='CRSs by purpose, place, name or former name, most common first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
-    **taking(FindCrsArguments, _find_crs),
+    **schema_and_draft(FindCrsArguments, _find_crs),
     own_keys={"matches": {"type": "array"}},
     writes=False,
 )

@@ -8,7 +8,7 @@ from pydantic import Field
 from gdal_mcp.calls.longresults import result_uri, store_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, PrintedOutput
-from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN
 from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
 from gdal_mcp.toolboxes.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
@@ -45,7 +45,7 @@ PREVIEW = Tool(
     pictures=True,
     title="Show a dataset",
     description="A PNG picture of a raster or vector dataset. Elevation can be hillshaded.",
-    **taking(PreviewArguments, _preview),
+    **schema_and_draft(PreviewArguments, _preview),
     writes=False,
     own_keys={"shown": {"type": "object"}},
 )
@@ -60,7 +60,10 @@ class ListArguments(Arguments):
 
 
 def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateResult:
-    """The host lists without following links; GDAL then identifies the format of each file without opening it fully."""
+    """Drafts a listing.
+
+    The host lists without following links; GDAL then identifies the format of each file without opening it fully.
+    """
     if arguments.result is not None:
         return ImmediateResult({"result": _stored_result(arguments.result, context)})
     folder = context.paths.folder(arguments.path)
@@ -97,7 +100,7 @@ LIST_WORKSPACE = Tool(
     name="list_workspace",
     title="List a workspace",
     description="Datasets, files and folders below a folder, with format and size. Links are shown, never followed.",
-    **taking(ListArguments, _list),
+    **schema_and_draft(ListArguments, _list),
     writes=False,
     runs=False,  # a page without files needs no container, and has no receipt
 )

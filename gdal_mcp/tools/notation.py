@@ -17,7 +17,8 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
 _SIGNS: Final = ("!", "[", "]")
-# No alternative is tried twice, so that a long text costs no more than its length. A remaining quote is never closed.
+# No alternative is tried twice, so that a long text costs no more than its length. A quote that only the last
+# alternative matches was never closed.
 # Only single characters are repeated possessively: Python before 3.11.5 matches possessive groups wrongly.
 _TOKEN: Final = re.compile(
     r"""(?P<before>(?:--[a-z-]++=)?)'(?P<single>[^']*+)'(?=[ \t\n]|\Z)"""
@@ -32,7 +33,8 @@ _ESCAPED: Final = re.compile(r'\\(["\\])')
 class StepCall:
     """One step of a client's pipeline: arguments by name, and the words after its name in GDAL's notation.
 
-    Branches are nested pipelines. `places` has for each the argument whose value it is, "" if no argument is named.
+    Branches are nested pipelines. For each branch, `places` has the argument whose value it is, or "" if no argument
+    is named.
     """
 
     name: str
@@ -64,7 +66,7 @@ def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...
 
 
 def _steps(tokens: deque[str], names: Container[str], depth: int) -> tuple[StepCall, ...]:
-    """Consumes tokens while they are steps."""
+    """Parses the steps at the beginning of `tokens`, and removes their tokens."""
     if depth > MAX_DEPTH:
         raise ArgumentRefused("the pipeline is nested too deeply.", f"Nest at most {MAX_DEPTH} times.")
     steps = [_step(tokens, names, depth)]

@@ -113,7 +113,7 @@ def _algorithms(readings: Sequence[Sequence[BoundStep]]) -> tuple[str, ...]:
 
 
 def _refuse_many(calls: Sequence[StepCall]) -> None:
-    """Limits the number of steps with all branches. Each list has its own limit already."""
+    """Limits the number of steps, including those of all branches. Each list has its own limit already."""
     level, count = list(calls), 0
     for _ in range(MAX_DEPTH + 1):
         count += len(level)
@@ -133,7 +133,10 @@ def _from_json(steps: Sequence[StepArguments], depth: int = 0) -> tuple[StepCall
 
 
 def _step_from_json(step: StepArguments, depth: int) -> StepCall:
-    """An argument whose value is `{"steps": [...]}`, or a list of them, reads the result of that pipeline."""
+    """Converts a step in JSON.
+
+    An argument whose value is `{"steps": [...]}`, or a list of such values, reads the result of that pipeline.
+    """
     plain: dict[str, Any] = {}
     branches = [("", _from_json(branch, depth)) for branch in step.branches or ()]
     for name, value in step.arguments.items():
@@ -161,7 +164,7 @@ def _agreed(
     readings: list[tuple[BoundStep, ...]] = [()]
     for call in calls:
         readings = _extended(path, readings, call, context, takes)
-    # with paths as the client wrote them: equal for readings that are written alike
+    # paths are as the client wrote them, so readings that are written alike are equal
     written = {
         tuple(
             _words(
@@ -315,7 +318,9 @@ def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
 
 
 def _words(steps: Sequence[BoundStep], words_of: Callable[[Bound], Iterable[str]]) -> Iterator[str]:
-    """The words of the command line. `words_of` has the words of a step's arguments, in the order of `_flattened`."""
+    """The words of the command line. `words_of` returns the words of a step's arguments, in the order of
+    `_flattened`.
+    """
     for number, step in enumerate(steps):
         if number:
             yield "!"

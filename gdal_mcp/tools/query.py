@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
-from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, schema_and_draft, spelling
 from gdal_mcp.toolboxes.gdal.answers.words import Count, Measure, many, shape, valid_parts
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.toolboxes.gdal.catalogue.sql import check_allowed, check_statement
 from gdal_mcp.tools.algorithm import algorithm_named
-from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, written
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, present_output
 
 SQL: Final = "vector sql"
 MAX_FILES: Final = 20
@@ -69,7 +69,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     outputs: tuple[Output, ...] = ()
     sql_arguments = {"sql": (sql,), "dialect": ("SQLITE",)}
     if any(source.name.lower().endswith((".csv", ".tsv")) for source in sources):
-        # the names under which the container opens them
+        # these are the names under which the container opens the files
         sql_arguments["open-option"] = ("AUTODETECT_TYPE=YES",)
     if isinstance(arguments, QueryToFileArguments):
         form = _form(arguments.output, arguments.output_format, context)
@@ -131,7 +131,9 @@ def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
 
 
 def _form(output: str, named: str | None, context: DraftContext) -> str:
-    """Returns `json`, `jsonl`, `object`, or the driver of output_format or of the extension. Raises ArgumentRefused."""
+    """The form of the result: `json`, `jsonl`, `object`, or the driver of output_format or of the extension. Raises
+    ArgumentRefused.
+    """
     if named:
         low = named.lower()
         return _RECORDS[low] if low in _RECORDS else output_format(context.catalogue, named, "vector")
@@ -179,7 +181,7 @@ QUERY = Tool(
     title="Query with SQL",
     description="Rows of a SELECT over the layers of files, under `untrusted`. gdal_describe `vector sql` teaches it. "
     'Example: {"inputs": {"a": "towns.gpkg"}, "sql": "SELECT name FROM a ORDER BY pop DESC", "limit": 5}.',
-    **taking(QueryArguments, _draft),
+    **schema_and_draft(QueryArguments, _draft),
     present=_facts,
     own_keys={"row_count": {"type": "integer"}, "more": {"type": "boolean"}},
     like=SQL,
@@ -190,7 +192,7 @@ QUERY_TO_FILE = Tool(
     title="Write the rows of a query",
     description="As query, into .json (array of records), .jsonl, .csv, .geojson, .gpkg ... Example: "
     '{"inputs": ["towns.gpkg"], "sql": "SELECT * FROM towns", "output": "towns.json"}.',
-    **taking(QueryToFileArguments, _draft),
+    **schema_and_draft(QueryToFileArguments, _draft),
     like=SQL,
-    **{**WRITES_OUTPUT, "present": lambda answer: {**written(answer), **_facts(answer)}},
+    **{**WRITES_OUTPUT, "present": lambda answer: {**present_output(answer), **_facts(answer)}},
 )

@@ -11,7 +11,7 @@ from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.budgets import Meter
 from gdal_mcp.remote.finding import keys, search
 from gdal_mcp.remote.gateway import RemoteGateway
-from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.untrusted import UNTRUSTED, clean_value
@@ -82,14 +82,14 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
 
 
 def _gateway(context: DraftContext) -> RemoteGateway:
-    """Raises ToolError if this server reads no remote data."""
+    """The access to remote data. Raises ToolError if this server reads none."""
     if context.gateway is None:
         raise denied("nothing remote is read here")
     return context.gateway
 
 
 def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]:
-    """Only addresses that were parsed and are allowed, in their canonical spelling."""
+    """Suggests calls for addresses, which were parsed and are allowed, in their canonical spelling."""
     known = list(dict.fromkeys(str(address) for address in addresses if address is not None))[:_NEXT]
     rows = [{"tool": "info", "reason": reason, "arguments": {"path": text}} for text in known]
     return {"next": rows} if rows else {}
@@ -101,7 +101,7 @@ STAC_SEARCH: Final = Tool(
     name="stac_search",
     title="Search a STAC API",
     description="Items of a STAC API by place, time and properties, with the addresses of their assets.",
-    **taking(StacSearchArguments, _stac_search),
+    **schema_and_draft(StacSearchArguments, _stac_search),
     **_ASKS,
 )
 
@@ -109,7 +109,7 @@ REMOTE_LIST: Final = Tool(
     name="remote_list",
     title="List a bucket",
     description="Files and folders below a folder of a bucket, with their sizes.",
-    **taking(RemoteListArguments, _remote_list),
+    **schema_and_draft(RemoteListArguments, _remote_list),
     **_ASKS,
 )
 
@@ -123,7 +123,10 @@ class FetchArguments(Arguments):
 
 
 def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
-    """The container copies the file, and opens it as a dataset before it is published, as with every output."""
+    """Drafts a copy of remote data.
+
+    The container copies the file, and opens it as a dataset before it is published, as with every output.
+    """
     if not is_address(arguments.url):
         advice = "Write it as https://host/file; files of a workspace are copied with dataset copy."
         raise ArgumentRefused("url is no address of remote data.", advice)
@@ -146,7 +149,7 @@ FETCH: Final = Tool(
     name="fetch",
     title="Fetch a remote file",
     description="Brings a whole remote file into a workspace, once GDAL could read it as a dataset.",
-    **taking(FetchArguments, _fetch),
+    **schema_and_draft(FetchArguments, _fetch),
     required_keys=("output", "resource_uri"),
     like="vsi copy",
     **WRITES_OUTPUT,

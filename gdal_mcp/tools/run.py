@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from gdal_mcp.plan import Draft, Review, Work
-from gdal_mcp.toolboxes.base import Arguments, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Catalogue
@@ -75,7 +75,7 @@ GDAL_READ = Tool(
     title="Run a GDAL algorithm that reads",
     description="Runs any GDAL algorithm that writes nothing. Example: "
     '{"algorithm": "raster pixel-info", "arguments": {"input": "dem.tif", "position": [10, 20]}}.',
-    **taking(RunArguments, _read),
+    **schema_and_draft(RunArguments, _read),
     writes=False,
 )
 GDAL_WRITE = Tool(
@@ -83,7 +83,7 @@ GDAL_WRITE = Tool(
     title="Run a GDAL algorithm that writes",
     description="Runs any GDAL algorithm, with outputs. Existing outputs are replaced only with overwrite, and kept for undo. "
     'Example: {"algorithm": "raster slope", "arguments": {"input": "dem.tif", "output": "slope.tif"}}.',
-    **taking(RunArguments, _draft),
+    **schema_and_draft(RunArguments, _draft),
     **WRITES_OUTPUT,
 )
 
@@ -103,7 +103,7 @@ def direct_tool(catalogue: Catalogue, path: str) -> Tool:
 
 
 def algorithm_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], description: str) -> Tool:
-    """The same tool with a few arguments in its schema and all others, by name, in one object `options`.
+    """The tool of an algorithm with a few arguments in its schema and all others, by name, in one object `options`.
 
     `shown` has the description of each of the few; "" leaves it without one.
     """

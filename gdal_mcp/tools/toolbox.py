@@ -42,7 +42,7 @@ from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import suggested_call_for
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, Toolbox
 from gdal_mcp.tools.algorithm import may_write
-from gdal_mcp.tools.allowing import allowing
+from gdal_mcp.tools.allow_argument import add_allow_argument
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.discover import GDAL_SEARCH
@@ -76,11 +76,11 @@ def gdal(settings: Settings) -> Toolbox:
     """GDAL as it is in the image of these settings. Raises CatalogueBroken."""
     state_dir, image = settings.state_dir, settings.image
     absent = load_probed(state_dir, store.image_of(state_dir, image)).absent()
-    return of_data(store.select(state_dir, image), environment_in(state_dir), absent)
+    return gdal_toolbox(store.select(state_dir, image), environment_in(state_dir), absent)
 
 
 @cache
-def of_data(
+def gdal_toolbox(
     text: str, environment: Environment = not_probed, absent: frozenset[str] = frozenset()
 ) -> Toolbox:
     """GDAL as the data of a catalogue describes it. Raises CatalogueBroken.
@@ -160,12 +160,12 @@ def aliases_of(catalogue: Catalogue) -> Aliases:
 def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]:
     def group(name: str) -> tuple[Tool, ...]:
         paths = (path for path in catalogue.algorithms if path.startswith(f"{name} "))
-        return tuple(allowing(direct_tool(catalogue, path)) for path in paths)
+        return tuple(add_allow_argument(direct_tool(catalogue, path)) for path in paths)
 
     return {
-        "core": lambda: tuple(map(allowing, core(catalogue))),
+        "core": lambda: tuple(map(add_allow_argument, core(catalogue))),
         **{name: partial(group, name) for name in GROUPS},
-        "classic": lambda: tuple(map(allowing, CLASSIC)),
+        "classic": lambda: tuple(map(add_allow_argument, CLASSIC)),
         "remote": lambda: REMOTE,
     }
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, PrintedOutput
-from gdal_mcp.toolboxes.base import Arguments, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.datasets.paths import refuse_other_name
 from gdal_mcp.tools.common import DraftContext
 
@@ -20,7 +20,7 @@ class UploadArguments(Arguments):
 
 
 def _draft(arguments: UploadArguments, context: DraftContext) -> Draft:
-    """The words of the command show what is approved; the program only needs the name."""
+    """Drafts the check of an upload. The command's words show what is approved; the program only needs the name."""
     refuse_other_name(PurePosixPath(arguments.path).name)
     output = context.paths.output(arguments.path, inputs=(), overwrite=arguments.overwrite)
     if output.target.is_folder:
@@ -44,7 +44,7 @@ UPLOAD: Final = Tool(
     name="upload",
     title="Take a file in",
     description="Publishes a file that was sent over HTTP, once GDAL could read it.",
-    **taking(UploadArguments, _draft),
+    **schema_and_draft(UploadArguments, _draft),
     writes=True,
     replaces=True,
 )

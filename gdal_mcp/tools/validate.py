@@ -16,8 +16,8 @@ from gdal_mcp.toolboxes.base import (
     ImmediateResult,
     Tool,
     nearest_tool,
+    schema_and_draft,
     spelling,
-    taking,
 )
 from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.toolboxes.gdal.datasets.scope import places
@@ -44,7 +44,7 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     look = context.preflight.description(draft)
     if look is None or draft.work.algorithm in FILE_OPERATIONS:
         return ImmediateResult(_answer(tool.name, draft, context))
-    # nobody is asked to approve a validation; then it uses what is already known
+    # nobody is asked to approve a validation, so without permission it uses only known facts
     if not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow):
         unknown = [f"the content of {label(located)}" for located in look.looked_at]
         return ImmediateResult({**_answer(tool.name, draft, context), "unknown": unknown})
@@ -131,7 +131,7 @@ VALIDATE_CALL = Tool(
     name="validate_call",
     title="Dry run of a call",
     description="Checks a call without making it: command, inputs, outputs, what it would replace, checks, cost, approval.",
-    **taking(ValidateArguments, _draft),
+    **schema_and_draft(ValidateArguments, _draft),
     writes=False,
     runs=False,
 )

@@ -146,7 +146,7 @@ class DockerContainer:
 class DockerEngine:
     """A Docker-compatible engine on this host, used through the official SDK."""
 
-    removal_seconds = 20.0  # how long a failing removal is tried again
+    removal_seconds = 20.0  # seconds for which a failing removal is repeated
 
     def __init__(self, client: docker.DockerClient) -> None:
         self._api = client.api

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sandbox.engine import EngineInfo
 from sandbox.errors import IsolationRefused
-from sandbox.isolation.policy import HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
+from sandbox.isolation.policy import HOSTNAME, READ_ONLY, masked_paths, rlimits, tmpfs
 from sandbox.isolation.rows import Row, differs
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
@@ -126,7 +126,7 @@ def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
         "ReadonlyRootfs": True,
         "Mounts": [_bind(mount, info) for mount in template.mounts],
         "Tmpfs": {str(mount.target): ",".join(mount.options) for mount in tmpfs(template)},
-        "MaskedPaths": [*masked(template), *own_masks],
+        "MaskedPaths": [*masked_paths(template), *own_masks],
         "ReadonlyPaths": [*READ_ONLY, *own_read_only],
         "Runtime": template.runtime,
         "LogConfig": {"Type": "none", "Config": {}},

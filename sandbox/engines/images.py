@@ -20,7 +20,7 @@ REACH_SECONDS: Final = 20
 REPORT_SECONDS: Final = 5.0
 # half a gigabyte over a slow line; the engine keeps the layers that it has already downloaded
 PULL_SECONDS: Final = 7200.0
-BUILD_SECONDS: Final = 1800  # for one step of a build, for example one that copies a gigabyte
+BUILD_SECONDS: Final = 1800  # seconds for one step of a build, for example one that copies a gigabyte
 _NOT_IMPLEMENTED: Final = 501
 _ARRIVED: Final = ("Download complete", "Pull complete")
 

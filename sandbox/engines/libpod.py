@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked_paths, rlimits, tmpfs
 from sandbox.isolation.rows import Row, differs
 from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate
 
@@ -64,7 +64,7 @@ def create_spec(
         **({"oci_runtime": template.runtime} if template.runtime else {}),
         **_isolation(template, seccomp_file),
         "manage_password": False,  # Podman adds no passwd entry for the user
-        "use_image_hosts": True,  # so that the host's hosts file and resolv.conf are not used
+        "use_image_hosts": True,  # Podman then does not use the host's hosts file and resolv.conf
         "use_image_resolve_conf": True,
         "mounts": _request_mounts(template),
         **_limits(template.limits, most_processes),
@@ -79,7 +79,7 @@ def _isolation(template: SandboxTemplate, seccomp_file: str) -> dict[str, Any]:
         "seccomp_profile_path": seccomp_file,
         "read_only_filesystem": True,
         "read_write_tmpfs": False,
-        "mask": [*masked(template), *_COVERED],
+        "mask": [*masked_paths(template), *_COVERED],
         **{name: {"nsmode": "private"} for name in ("pidns", "utsns", "cgroupns")},
         **{name: {"nsmode": "none"} for name in ("netns", "ipcns")},
     }
@@ -217,7 +217,7 @@ def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
     yield "devices", [], [*(linux.get("devices") or ()), *allowed]
     namespaces = {row["type"]: row.get("path", "") for row in linux["namespaces"]}
     yield "namespaces", {}, {name: "its own" for name in _NAMESPACES if namespaces.get(name) != ""}
-    yield "maskedPaths", [], sorted({*masked(template), *_COVERED} - set(linux["maskedPaths"]))
+    yield "maskedPaths", [], sorted({*masked_paths(template), *_COVERED} - set(linux["maskedPaths"]))
     yield "readonlyPaths", [], sorted(set(READ_ONLY) - set(linux["readonlyPaths"]))
     yield "sysctl", [], sorted(set(linux.get("sysctl") or ()) - _HARMLESS_SYSCTL)
 

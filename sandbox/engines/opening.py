@@ -61,7 +61,7 @@ INSTALLABLE: Final = {"crun": ("crun",), "runc": ("runc",), "dockerd": ("docker.
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
+class RejectedCandidate:
     """A candidate that was not chosen, and the reason."""
 
     candidate: str
@@ -79,7 +79,7 @@ class OpenedEngine:
 
     engine: Engine
     address: str
-    passed_over: tuple[PassedOver, ...] = ()
+    passed_over: tuple[RejectedCandidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,24 +171,26 @@ def first_that_starts(
     attempt: Callable[[Engine, str], str] = try_engine,
 ) -> OpenedEngine:
     """The first candidate that opens and passes its trial. Raises the same errors as `open_first`."""
-    passed_over: list[PassedOver] = []
+    passed_over: list[RejectedCandidate] = []
     forbidden = False
     for candidate in candidates:
         try:
             engine = candidate.open()
         except FileNotFoundError as error:
-            passed_over.append(PassedOver(candidate.name, error.strerror or str(error), absent=True))
+            passed_over.append(RejectedCandidate(candidate.name, error.strerror or str(error), absent=True))
             continue
         except (OSError, SandboxError) as error:
             forbidden |= isinstance(error, PermissionError)
-            passed_over.append(PassedOver(candidate.name, getattr(error, "strerror", None) or str(error)))
+            passed_over.append(
+                RejectedCandidate(candidate.name, getattr(error, "strerror", None) or str(error))
+            )
             continue
         reason = _result(engine, results, owner, attempt, fresh=fresh)
         if not reason:
             results.save()
             return OpenedEngine(engine, candidate.address, tuple(passed_over))
         engine.close()
-        passed_over.append(PassedOver(candidate.name, reason))
+        passed_over.append(RejectedCandidate(candidate.name, reason))
     kind, advice = (EngineRefused, NO_PERMISSION) if forbidden else (EngineUnavailable, NO_ENGINE)
     raise kind(f"no engine starts a container of ours here. Tried:{listed(passed_over)}\n{advice}")
 
@@ -214,7 +216,7 @@ def _result(
     return reason
 
 
-def listed(passed_over: list[PassedOver]) -> str:
+def listed(passed_over: list[RejectedCandidate]) -> str:
     """One line for each candidate; candidates that are not installed are grouped at the end."""
     lines = [f"\n  {skipped}" for skipped in passed_over if not skipped.absent]
     absent: dict[str, list[str]] = {}

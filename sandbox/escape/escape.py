@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sandbox.attestation import probed, probing
+from sandbox.attestation import probe_report, with_probe
 from sandbox.escape.cis import benchmark
 from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.escape.syscalls import NUMBERS
@@ -34,13 +34,13 @@ def try_to_escape(
         AttestationFailed: the container is weaker than requested by its own measurements, or did not answer.
         SandboxError: the container could not be created.
     """
-    info, trying = runner.engine.info(), probing(template, further())
+    info, trying = runner.engine.info(), with_probe(template, further())
     slot = runner.launch(trying, "escape", cancel)
-    result = runner.serve(slot, Job("escape", trying, everything(info.architecture)), cancel)
+    result = runner.serve(slot, Job("escape", trying, full_job(info.architecture)), cancel)
     evidence = Evidence(
         template,
         result.facts,
-        probed(result),
+        probe_report(result),
         security_options=info.security_options,
         namespaces={link.name: str(link.readlink()) for link in Path("/proc/self/ns").glob("*")},
         limits_by_node=info.limits_by_node,
@@ -56,7 +56,7 @@ def escape_rows(evidence: Evidence, attested: Iterable[Row] = ()) -> tuple[Row, 
     return (*rows, *benchmark(rows))
 
 
-def everything(architecture: str) -> dict[str, Any]:
+def full_job(architecture: str) -> dict[str, Any]:
     """The probe's job with all sections and attempts. `architecture` is the engine's name for it."""
     return {
         "sight": {"folders": list(WRITABLE)},

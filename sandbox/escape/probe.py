@@ -114,7 +114,8 @@ def set_user_id():
                 with subprocess.Popen([path], stdin=-1, stdout=-1, stderr=-1) as process:
                     # Popen returns after exec, so the process is that program
                     rows = dict(line.split(":", 1) for line in lines(f"/proc/{process.pid}/status"))
-                    # used if /proc of other processes is hidden: it belongs to root if a process changed its user
+                    # used if the status of other processes is hidden: the folder of a process in /proc belongs to root
+                    # if it changed its user
                     owner = str(os.stat(f"/proc/{process.pid}").st_uid)
                     process.stdin.close()
                 return sorted({owner, *rows.get("Uid", "").split()})

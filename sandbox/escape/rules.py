@@ -97,7 +97,7 @@ def _shown(evidence: Evidence) -> Iterator[Judgement]:
     yield note(f"{text}; paths of this host: {few(sorted(paths - {'/'})) or 'none'}")
 
 
-ATTEMPTS: Final = QUICK | {  # by the probe's group of attempts
+ATTEMPTS: Final = QUICK | {  # rules by the probe's group of attempts
     group: Rule(ESCAPE, name, attempts_refused(group), cis)
     for group, name, cis in (
         ("local sockets", "reach other programs through local sockets", "5.32"),

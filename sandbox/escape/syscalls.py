@@ -64,7 +64,7 @@ def _table(text: str) -> Mapping[str, int]:
     return MappingProxyType({name: int(number) for name, number in entries})
 
 
-# by the engine's name for the architecture
+# numbers by the engine's name for the architecture
 NUMBERS: Final = MappingProxyType(
     {
         **dict.fromkeys(("x86_64", "amd64"), _table(_X86_64)),

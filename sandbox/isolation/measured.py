@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Final
 
-from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, masked, rlimits
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, masked_paths, rlimits
 from sandbox.isolation.rows import Evidence, Judge, Judgement, Row, Rule, judged, none, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
@@ -159,7 +159,7 @@ def _other_mounts(template: SandboxTemplate, table: Mapping[str, _Mount]) -> Ite
     # in version 1, a tmpfs that belongs to root
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None
     writable = [target for target, row in table.items() if "rw" in row["options"] and target != shown]
-    hidden = masked(template)
+    hidden = masked_paths(template)
     # /dev/null mounted on a path
     masks = {target for target in writable if target in hidden and table[target]["type"] in OWN_TYPES}
     own = {

@@ -1,8 +1,6 @@
-"""What every container may and may not use, on every engine. Pure.
+"""The resources that every container may and may not use, on every engine. Pure.
 
-`sandbox.engines` translates this policy for each engine and compares the created containers with it.
-
-Invariants:
+`sandbox.engines` translates this policy for each engine and compares the created containers with it. Invariants:
 * A container has no capability, network or device, and no environment variables except the template's. Only the
   scratch space and the mounts that the template makes writable can be written.
 * What an image declares (command, environment, volumes, user, health check) is overridden or refused.
@@ -52,7 +50,7 @@ def tmpfs(template: SandboxTemplate) -> Iterator[Tmpfs]:
     yield from (Tmpfs(mask, ("ro", *safe, "size=4096", "mode=0555")) for mask in template.masks)
 
 
-def masked(template: SandboxTemplate) -> tuple[str, ...]:
+def masked_paths(template: SandboxTemplate) -> tuple[str, ...]:
     """The paths to mask: the fixed list, named pipes, and /sys. If control groups are visible, only parts of /sys."""
     below_sys = _MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
     return (*MASKED, *below_sys, *map(str, template.pipes))

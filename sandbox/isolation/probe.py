@@ -1,9 +1,9 @@
 """The probe: finds what a container lets its process see and do. A handler for `sandbox/worker.py`.
 
-A job names the sections to run, with their parameters. Each section reports its findings without judging them
-(`sandbox.isolation.rows` does). An attempt that succeeds does no harm: no file of the host is changed unless the job
-names it, and attempts that would change the process run in a child. An attempt is reported as SUCCEEDED, as the name
-of its errno, or as the signal that ended the child.
+A job names the sections to run, with their parameters. Each section reports its findings without judging them;
+`sandbox.isolation.rows` judges them. An attempt that succeeds does no harm: no file of the host is changed unless the
+job names it, and attempts that would change the process run in a child. An attempt is reported as SUCCEEDED, as the
+name of its errno, or as the signal that ended the child.
 
 These are the sections of an attestation. For the escape test, `sandbox/escape/probe.py` is appended to this text.
 Uses only the standard library.
@@ -19,8 +19,9 @@ import signal
 import socket
 
 WORKED = "SUCCEEDED"
-SECONDS = 10  # a call that does not return is ended after this time; none of them waits for anything
-FAMILIES = range(46)  # of linux/socket.h; families of newer kernels are refused by the same rule
+# seconds; a call that does not return is ended after this time; none of the calls waits for anything
+SECONDS = 10
+FAMILIES = range(46)  # numbers in linux/socket.h; families of newer kernels are refused by the same rule
 KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
 PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()
 

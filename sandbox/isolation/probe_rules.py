@@ -113,7 +113,7 @@ KERNEL: Final = Rule(
         )
     ],
 )
-# by the probe's group of attempts: quick groups, each for a different barrier (seccomp filter, mounts, user)
+# rules by the probe's group of attempts: quick groups, each for a different barrier (seccomp filter, mounts, user)
 QUICK: Final = {
     group: Rule(ESCAPE, name, attempts_refused(group), cis)
     for group, name, cis in (

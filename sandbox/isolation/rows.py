@@ -1,4 +1,4 @@
-"""What is checked in a container, and how it is judged: rules, each of which produces rows. Pure.
+"""The properties that are checked in a container, and the rules that judge them; each rule produces rows. Pure.
 
 Three users select from the rules. A slot judges its worker's measurements before it gets a job (`measured.FACTS`).
 The attestation of a host adds the limits in force and the attempts of a probe container. The escape test and the
@@ -60,8 +60,8 @@ class Evidence:
     # the folders whose device and inode numbers may differ between mounts
     shares: frozenset[str] = frozenset()
     boot: str = ""  # boot id of the engine's kernel, if its device and inode numbers are valid here
-    security_options: tuple[str, ...] = ()  # of the engine, such as name=apparmor
-    namespaces: Mapping[str, str] = field(default_factory=dict)  # of the server's own process
+    security_options: tuple[str, ...] = ()  # security options of the engine, such as name=apparmor
+    namespaces: Mapping[str, str] = field(default_factory=dict)  # namespaces of the server's own process
     limits_by_node: bool = False  # True for a Pod: what its node decides is judged by effect
     gone: bool = True  # True if the engine removed the container after its job
 

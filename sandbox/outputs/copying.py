@@ -69,7 +69,7 @@ class Copier:
             for entry in walk(source):
                 usage = usage.add(entry.status)
                 self._refuse_more(usage)
-                # checks the open folder, because its name may refer to another one by now
+                # checks the open folder, because its name may refer to another one in the meantime
                 self._refuse_closed(os.fstat(entry.folder), READ | ENTER)
                 while levels[-1][0] != entry.path.rpartition("/")[0]:
                     os.close(levels.pop()[1])

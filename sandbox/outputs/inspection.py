@@ -1,7 +1,7 @@
 """Inspects what a job left in its staging folder (`collect`), and prepares it for publication (`seal`).
 
-The container has ended by then, but everything that it wrote is hostile. Accepted are regular files with one name,
-and folders, if their names are printable UTF-8 and they are within the limits. One bad entry refuses the whole
+The container has ended by then, but everything that it wrote is untrusted. Accepted are regular files with one name,
+and folders, if their names are printable UTF-8 and they are within the limits. One invalid entry refuses the whole
 output.
 """
 

@@ -24,7 +24,7 @@ from sandbox.workspace import RESERVED, Identity
 MANIFEST = "manifest.json"
 _TEMPORARY = MANIFEST + ".new"
 _FORMAT = 2
-_MAX_BYTES = 64 << 20  # far larger than any real journal; a larger file is not ours
+_MAX_BYTES = 64 << 20  # bytes; far larger than any real journal; a larger file is not ours
 _MAX_VALUES = 1_000_000  # members and elements; a published file has about thirty
 _ID = "[A-Za-z0-9_-]{8,64}"
 
@@ -110,7 +110,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was published at a target: bytes and SHA-256. `listing` detects later changes in a folder."""
+    """The content that was published at a target: bytes and SHA-256. `listing` detects later changes in a folder."""
 
     target: Place
     size: int

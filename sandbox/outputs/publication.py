@@ -41,7 +41,7 @@ class PublicationRequest:
 
     @property
     def removals(self) -> tuple[WorkspacePath, ...]:
-        """Everything to remove, without duplicates and without targets that are replaced."""
+        """The files and folders to remove, without duplicates and without targets that are replaced."""
         targets = {place.relative for place in self.targets}
         return tuple(
             {place.relative: place for place in self.removes if place.relative not in targets}.values()

@@ -25,14 +25,14 @@ from sandbox.outputs.journal import valid_id
 from sandbox.outputs.layout import LockedFolder, StagingLayout, no_owners, open_layout, staging_errors
 from sandbox.outputs.publication import PublicationRequest, publish
 from sandbox.outputs.store import (
-    KeptPublication,
     Publication,
     Published,
     Recovery,
     Staged,
     StagingUsage,
+    StoredPublication,
     Transfer,
-    Undone,
+    UndoResult,
 )
 from sandbox.outputs.undo import Retention, prune, publications_of, recover, undo
 from sandbox.template import STAGING_TARGET, Limits, Mount, SourceOf, host_source
@@ -48,8 +48,8 @@ class StagingArea:
     """The staging and undo store of one writable workspace. Safe for several threads and processes.
 
     Publishing renames files within the workspace's own file system, on this machine or in a volume that several
-    machines mount. `run_in_background` runs work that a published call does not wait for, in any thread. `source`
-    maps a folder to its mount source.
+    machines mount. `run_in_background` runs work in any thread that a published call does not wait for. `source` maps
+    a folder to its mount source.
     """
 
     workspace: Workspace
@@ -112,12 +112,12 @@ class StagingArea:
         """True if an undo entry with this id exists, damaged or not. Does not read the entry."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
-    def publications(self) -> tuple[KeptPublication, ...]:
+    def publications(self) -> tuple[StoredPublication, ...]:
         """The publications in the undo store, including undone ones, newest first."""
         with staging_errors("reading the journals"), self.layout() as layout:
             return publications_of(layout)
 
-    def undo(self, call_id: str) -> Undone:
+    def undo(self, call_id: str) -> UndoResult:
         """Undoes a published call. Raises StagingFailed if it is unknown or a target has changed since."""
         with self.layout() as layout:
             return undo(layout, call_id)

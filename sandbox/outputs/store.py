@@ -78,8 +78,8 @@ class PublishedFile:
     located: WorkspacePath
     size: int  # bytes
     sha256: str
-    parts: tuple[Part, ...] = ()  # of a folder
-    listing: str = ""  # of a folder: detects later changes
+    parts: tuple[Part, ...] = ()  # only of a folder
+    listing: str = ""  # only of a folder: detects later changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPublication:
+class StoredPublication:
     """A publication in the undo store that can be undone, or was undone. `files` have no parts."""
 
     call_id: str
@@ -107,7 +107,7 @@ class KeptPublication:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UndoResult:
     """The result of an undo.
 
     `restored` are back at their names; `taken_away` were created by the call and have been moved out of the

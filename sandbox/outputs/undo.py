@@ -16,7 +16,7 @@ from sandbox.outputs.filetree import opened_folder
 from sandbox.outputs.inspection import listing
 from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, valid_id
 from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, ids, staging_errors
-from sandbox.outputs.store import KeptPublication, PublishedFile, Recovery, RecoveryOutcome, Undone
+from sandbox.outputs.store import PublishedFile, Recovery, RecoveryOutcome, StoredPublication, UndoResult
 from sandbox.outputs.swap import Conflict, complete_all, mark_finished, transact, untouched
 from sandbox.workspace import Identity, Workspace, WorkspacePath, open_folder
 
@@ -28,10 +28,10 @@ class Retention:
     """The limits of the undo store of one workspace. The newest call is kept whatever its size, unless `calls` is 0."""
 
     calls: int = 50
-    bytes: int = 20 << 30  # on disk, of what was replaced, removed or moved out by an undo
+    bytes: int = 20 << 30  # bytes on disk of what was replaced, removed or moved out by an undo
 
 
-def undo(layout: StagingLayout, call_id: str) -> Undone:
+def undo(layout: StagingLayout, call_id: str) -> UndoResult:
     """Undoes one publication. If that is impossible, raises StagingFailed and changes no user file."""
     if not valid_id(call_id):
         raise StagingFailed(f"{call_id!r} is not the id of a call.")
@@ -59,7 +59,7 @@ def undo(layout: StagingLayout, call_id: str) -> Undone:
     gone = [
         WorkspacePath(workspace, step.target) for step in steps if step.old is None and step.origin is None
     ]
-    return Undone(call_id, tuple(back), tuple(gone))
+    return UndoResult(call_id, tuple(back), tuple(gone))
 
 
 def _refuse_changed(entry: LockedFolder, record: Record) -> None:
@@ -116,7 +116,7 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
     return tuple(pruned)
 
 
-def publications_of(layout: StagingLayout) -> tuple[KeptPublication, ...]:
+def publications_of(layout: StagingLayout) -> tuple[StoredPublication, ...]:
     """The publications in the undo store, newest first."""
     publications = []
     for record in _finished(layout):
@@ -125,7 +125,7 @@ def publications_of(layout: StagingLayout) -> tuple[KeptPublication, ...]:
         for content in record.contents:
             located = WorkspacePath(layout.workspace, content.target, is_folder=content.target in folders)
             files.append(PublishedFile(located, content.size, content.sha256))
-        publications.append(KeptPublication(record.call_id, record.state is State.UNDONE, tuple(files)))
+        publications.append(StoredPublication(record.call_id, record.state is State.UNDONE, tuple(files)))
     return tuple(publications)
 
 

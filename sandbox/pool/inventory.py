@@ -1,4 +1,4 @@
-"""The slots that exist, their states, and what to do next. Pure. Times are seconds of one monotonic clock.
+"""The slots that exist, their states, and the next actions on them. Pure. Times are seconds of one monotonic clock.
 
 Invariants:
 * a slot is idle or claimed, never both, and a claimed slot never becomes idle again;
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from sandbox.pool.lease import IdleSlot, SlotKey
 
-REFILLS = 2  # started at once; more only makes each slower
+REFILLS = 2  # slots that are started at once; more only makes each slower
 # seconds that a refill leaves the processors to the call before it: if that call is alone, and if there are others
 ALONE_SECONDS, AMONG_OTHERS_SECONDS = 5.0, 0.1
 REST_SECONDS = 0.02  # seconds after a call's container has ended, in which its answer is sent
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failed refill
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before the next refill after a failed one
 
 Targets = Sequence[tuple[SlotKey, int]]
 
@@ -31,7 +31,7 @@ class Inventory:
     pause: float = FIRST_PAUSE
 
     def claim(self, kind: SlotKey, fingerprint: object, now: float) -> IdleSlot | None:
-        """The oldest idle slot of the kind, which had the most time to warm up."""
+        """Claims the oldest idle slot of the kind, which had the most time to warm up. None if there is none."""
         self.refill_times = {
             idle_slot: min(due, now + AMONG_OTHERS_SECONDS) for idle_slot, due in self.refill_times.items()
         }
@@ -45,7 +45,7 @@ class Inventory:
         return None
 
     def finish(self, claimed: IdleSlot, now: float) -> None:
-        """Notes the end of a call. A slot may soon be started in its place."""
+        """Records the end of a call. A slot may soon be started in its place."""
         if claimed in self.refill_times:
             self.refill_times[claimed] = min(self.refill_times[claimed], now + REST_SECONDS)
 
@@ -68,7 +68,7 @@ class Inventory:
         return retired
 
     def begin_refills(self, targets: Targets, now: float) -> list[SlotKey]:
-        """The kinds of which to start a slot now, one entry per slot. They count as starting."""
+        """The kinds of slots to start now, one entry for each slot. They count as starting."""
         if now < self.resume:
             return []
         self.refill_times = {idle_slot: due for idle_slot, due in self.refill_times.items() if due > now}
@@ -82,7 +82,7 @@ class Inventory:
         return started
 
     def refilled(self, kind: SlotKey, slot: IdleSlot | None) -> None:
-        """Notes the end of a refill: with a slot, or without one if it was cancelled or found no memory."""
+        """Records the end of a refill: with a slot, or without one if it was cancelled or found no memory."""
         self.starting.remove(kind)
         if slot is not None:
             self.pause = FIRST_PAUSE
@@ -92,7 +92,7 @@ class Inventory:
         self.resume = until
 
     def refill_failed(self, now: float) -> None:
-        """Delays the next attempt, twice as long after each failure."""
+        """Delays the next refill; the delay doubles with each failure."""
         self.postpone(now + self.pause)
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 

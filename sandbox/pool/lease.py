@@ -15,7 +15,10 @@ from sandbox.waiting import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class SlotKey:
-    """Slots with equal keys are interchangeable: the template, and for writing the staging area of the outputs."""
+    """The template of a slot and, if it writes, the staging area of its outputs.
+
+    Slots with equal keys are interchangeable.
+    """
 
     template: SandboxTemplate
     area: StagingArea | None = None
@@ -50,7 +53,7 @@ class IdleSlot:
 
 @dataclass(eq=False)
 class Lease(contextlib.AbstractContextManager["Lease"]):
-    """One claimed slot, for one job. Leaving the `with` block removes what is left of it."""
+    """One claimed slot, for one job. Leaving the `with` block removes what remains of it."""
 
     _runner: Runner
     _claimed: IdleSlot
@@ -67,7 +70,7 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
         return self._claimed.kind.writing_to(self._claimed.staging)
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
-        """Runs a job as `Runner.serve`. A container that ended by itself may be removed after this returns."""
+        """Runs a job as `Runner.serve` does. A container that ended by itself may be removed after this returns."""
         if not self._unused:
             raise ValueError("a slot serves one job")
         self._unused = False

@@ -2,7 +2,7 @@
 
 Invariants:
 * a slot is claimed once and never returns; its output folder was made for it and is removed with it;
-* a claim gets an idle slot or a new container, never a refill in progress;
+* a claim gets an idle slot or a new container, never one that is still being started as a refill;
 * a slot matches only its own template, on the same folders with the same mounts below them;
 * idle slots leave memory for one more call, and are removed if a call needs theirs.
 """
@@ -27,13 +27,13 @@ from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable, refuse_cancelled
 
-# a worker waits this many seconds longer than its slot is idle, because inputs are copied in for a claimed slot; so
-# only an orphan ends by itself
+# seconds that a worker waits longer than its slot is idle, because inputs are copied in for a claimed slot; so only an
+# orphan ends by itself
 IDLE_MARGIN = 600.0
-_SLOT_BYTES = 64 << 20  # memory that an idle slot really uses, rounded up
-_SPARE_BYTES = 512 << 20  # free memory of the machine that is not used
+_SLOT_BYTES = 64 << 20  # bytes of memory that an idle slot really uses, rounded up
+_SPARE_BYTES = 512 << 20  # bytes of the machine's memory that stay free
 _MANY = 1000  # more slots than any setting allows
-_LOOK_SECONDS = 5.0  # seconds between two checks of demand, age of slots and free memory, at most
+_LOOK_SECONDS = 5.0  # maximum seconds between two checks of demand, age of slots and free memory
 _SHORTEST_LOOK = 0.005  # seconds; waits for times that are nearly due would spin
 
 _log = structlog.get_logger()
@@ -42,7 +42,7 @@ _log = structlog.get_logger()
 class WarmPool:
     """The slots of one host. Safe to use from several threads.
 
-    A thread of its own starts and removes slots until they match the demand. Without `keep` every claim starts a new
+    A separate thread starts and removes slots until they match the demand. Without `keep`, every claim starts a new
     container.
     """
 
@@ -75,7 +75,7 @@ class WarmPool:
         self._removing = ThreadPoolExecutor(runner.engine.info().removals, "removal")
 
     def keep(self) -> None:
-        """Starts to keep slots ready, if the sizes ask for any."""
+        """Starts to keep slots ready, if the sizes request any."""
         with self._lock:
             if self._reconciler is None and self._sizes.most and not self._closed:
                 self._reconciler = threading.Thread(
@@ -88,7 +88,7 @@ class WarmPool:
 
         Raises:
             LaunchCancelled: `cancel` was set.
-            SandboxError: as `Runner.launch` and `StagingArea.open`.
+            SandboxError: an error of `Runner.launch` or `StagingArea.open`.
         """
         with self._using():
             return self._claimed(kind, call, cancel)
@@ -113,7 +113,7 @@ class WarmPool:
         return self._lease(idle_slot)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        """A new container, for a kind that no other call is likely to need. Raises as `claim`."""
+        """A new container, for a kind that no other call is likely to need. Raises the errors of `claim`."""
         with self._using():
             return self._start(kind, call, cancel)
 
@@ -134,7 +134,7 @@ class WarmPool:
             self._unused.notify_all()
 
     def wait_until_unused(self) -> None:
-        """Returns when no call has a lease or is getting one, or when `abandon` is called."""
+        """Returns when no call has a lease or is getting one, or after `abandon` is called."""
         with self._lock:
             self._unused.wait_for(lambda: self._abandoned or not self._users)
 
@@ -165,7 +165,7 @@ class WarmPool:
             return PoolFigures(waiting, starting, self._hits, self._misses, self._started, self._lost)
 
     def close(self) -> None:
-        """Removes all its containers. Returns when none is left, or when the engine does not answer."""
+        """Removes all its containers. Returns when none is left, or if the engine does not answer."""
         with self._lock:
             self._closed = True
         self._cancel.set()
@@ -209,7 +209,7 @@ class WarmPool:
     ) -> IdleSlot:
         """Starts a slot with its output folder. If this raises, nothing is left behind.
 
-        Raises PathReplaced when a mounted or masked folder was replaced during the start, and the errors of
+        Raises PathReplaced if a mounted or masked folder was replaced during the start, and the errors of
         `Runner.launch` and `StagingArea.open`.
         """
         with contextlib.ExitStack() as undo:

@@ -1,7 +1,7 @@
 """Decides how many idle slots to keep. Pure.
 
-As many of a kind as were requested at once at the busiest moment of the last minute: with that many, every call of
-that moment would have found one.
+For each kind, it keeps as many as were requested at once at the busiest moment of the last minute: with that many,
+every call of that moment would have found one.
 """
 
 from bisect import bisect_left
@@ -16,10 +16,10 @@ MOST_NOTED = 64  # claims considered; more within a minute ask for more slots th
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many slots wait, and for how long. None if `most` is 0."""
+    """The number of slots that wait, and their longest wait. If `most` is 0, no slot waits."""
 
-    least: int = 1  # of each standing kind
-    most: int = 4  # of all kinds together
+    least: int = 1  # slots of each standing kind
+    most: int = 4  # slots of all kinds together
     age_seconds: float = 600.0
 
 
@@ -36,7 +36,7 @@ class Sizing(Generic[Kind]):
     demand: list[tuple[Kind, deque[float]]] = field(default_factory=list)
 
     def note(self, now: float, kind: Kind) -> None:
-        """Records that a call asked for a slot of this kind."""
+        """Records that a call requested a slot of this kind."""
         times = next((times for known, times in self.demand if known == kind), None)
         if times is None:
             times = deque(maxlen=MOST_NOTED)
@@ -44,9 +44,9 @@ class Sizing(Generic[Kind]):
         times.append(now)
 
     def targets(self, standing: Sequence[Kind], now: float, fitting: int) -> list[tuple[Kind, int]]:
-        """How many of each kind should wait: the standing ones, then as many as were recently requested at once.
+        """The number of slots of each kind that should wait: standing kinds first, then those requested recently.
 
-        `fitting` is how many slots fit into the machine's memory, including those that exist.
+        `fitting` is the number of slots that fit into the machine's memory, including those that exist.
         """
         for _, times in self.demand:
             while times and times[0] < now - MEMORY_SECONDS:
@@ -66,7 +66,7 @@ class Sizing(Generic[Kind]):
         return [(kind, count) for (kind, _, _), count in zip(wanted, counts, strict=True)]
 
     def _at_once(self, kind: Kind) -> int:
-        """How many slots of a kind were asked for at its busiest moment."""
+        """The number of slots of a kind that were requested at once at its busiest moment."""
         times = sorted(next((times for known, times in self.demand if known == kind), ()))
         ends = enumerate(times, 1)
         return max((count - bisect_left(times, end - self.at_once_seconds) for count, end in ends), default=0)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sandbox.engine import STDERR, STDOUT, AttachedStreams, Container, ContainerState, Engine
-from sandbox.escape.escape import everything, further
+from sandbox.escape.escape import full_job, further
 from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS
 from sandbox.isolation.rows import Evidence, Row, failure_summary, judged
@@ -271,7 +271,7 @@ class Bench:
         nothing fails each check separately.
         """
         job = {
-            **everything(self.engine.info().architecture),
+            **full_job(self.engine.info().architecture),
             "workspace": {
                 "text": str(self.workspace / "input.txt"),
                 "covered": str(self.workspace / "covered"),

@@ -18,7 +18,7 @@ import docker
 import pytest
 
 from gdal_mcp.runtime.image import Image
-from sandbox.attestation import probing
+from sandbox.attestation import with_probe
 from sandbox.engines.oci import bundle as bundle_module
 from sandbox.engines.oci import container as container_module
 from sandbox.engines.oci import engine as engine_module
@@ -174,7 +174,7 @@ def test_runtime_omissions_are_noticed_before_the_first_instruction(bench, subte
 def test_missing_filter_is_noticed_by_the_first_job(bench, monkeypatch):
     weaken(monkeypatch, without("linux", "seccomp"))
     with pytest.raises(IsolationRefused):
-        launch(bench.engine, probing(bench.template("")), labels(bench.owner, "call", 60.0), set())
+        launch(bench.engine, with_probe(bench.template("")), labels(bench.owner, "call", 60.0), set())
     assert bench.ours() == {}
 
 

@@ -21,7 +21,7 @@ from gdal_mcp.runtime.hosting import Host, Hosting
 from gdal_mcp.runtime.image import Image
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and_draft
 from gdal_mcp.toolboxes.preflight import NoReport, Preflight
 from gdal_mcp.toolboxes.surface import Toolboxes
 from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, ImageSpec, Toolbox
@@ -140,13 +140,19 @@ def _companions() -> Callable[[WorkspacePath], Iterator[Path]]:
 
 
 def toolbox(world: World) -> Toolbox:
-    look = Tool("look", "Look", "Reads.", **taking(In, _look), writes=False)
-    make = Tool("make", "Make", "Writes.", **taking(Making, _make), writes=True)
+    look = Tool("look", "Look", "Reads.", **schema_and_draft(In, _look), writes=False)
+    make = Tool("make", "Make", "Writes.", **schema_and_draft(Making, _make), writes=True)
     answers = {"writes": False, "runs": False}
     tell = Tool(
-        "tell", "Tell", "Tells.", **taking(Arguments, lambda *_: ImmediateResult({"told": 1})), **answers
+        "tell",
+        "Tell",
+        "Tells.",
+        **schema_and_draft(Arguments, lambda *_: ImmediateResult({"told": 1})),
+        **answers,
     )
-    reach = Tool("reach", "Reach", "Asks.", **taking(Arguments, world.reach), **answers, reaches_out=True)
+    reach = Tool(
+        "reach", "Reach", "Asks.", **schema_and_draft(Arguments, world.reach), **answers, reaches_out=True
+    )
     tools = (look, make, tell, reach)
     return memory_toolbox(
         tools,

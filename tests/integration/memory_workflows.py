@@ -24,7 +24,7 @@ from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.plan import Command, Draft, Output, Work
-from gdal_mcp.toolboxes.base import Arguments, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
 from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Toolbox
@@ -121,7 +121,7 @@ def _measured(mount: Any) -> dict[str, Any]:
 def toolbox(
     _world: World, preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
 ) -> Toolbox:
-    join = Tool("join", "Join", "Writes.", **taking(Joining, _join), writes=True)
+    join = Tool("join", "Join", "Writes.", **schema_and_draft(Joining, _join), writes=True)
     tools = (join, WORKFLOW_CHECK, WORKFLOW_RUN)
 
     def context(scope: Any) -> Any:

@@ -11,11 +11,12 @@ import pytest
 from gdal_mcp.cli.parsers import build_parser
 
 pytestmark = pytest.mark.engine
-DEMO = Path(__file__).parents[2] / "scripts/demo.py"
+ROOT = Path(__file__).parents[2]
 
 
 def test_demo_ends_as_expected_without_other_output() -> None:
-    done = subprocess.run([sys.executable, DEMO], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "scripts.demo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line for line in done.stdout.splitlines() if line.startswith("{")] == []
     commands = re.findall(r"\.venv/bin/gdal-mcp (.*)", done.stdout.partition("\nAll as expected")[2])

@@ -15,9 +15,12 @@ from mcp_types import jsonrpc_message_adapter
 
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
+from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.server.mcp.server import build
+from gdal_mcp.toolboxes.base import Tool, schema_and_draft
+from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
 from gdal_mcp.tools.look import LIST_WORKSPACE
-from tests.integration.memory_server import ANN, BEN, Server, server
+from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
 from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unmeasured")]
@@ -212,6 +215,46 @@ async def test_slow_reading_call_can_be_joined(tmp_path: Path, young: bool):
         )
 
 
+class Shown(In):
+    shown: str
+
+
+def _show(arguments: Shown, context: Any) -> Draft:
+    """Runs the same command whatever is shown, like `validate_call` for different calls with the same inputs."""
+    source = context.workspaces.input(arguments.path)
+    printed = PrintedOutput(present=lambda _answer: {"shown": arguments.shown})
+    return Draft(Command("show", (), (str(source),)), (source,), printed=printed)
+
+
+def showing(_world: World) -> Toolbox:
+    show = Tool("show", "Show", "Reads.", **schema_and_draft(Shown, _show), writes=False)
+    return memory_toolbox((show,), Analysis(), operations=frozenset())
+
+
+async def test_same_plan_with_other_arguments_is_not_joined(tmp_path: Path):
+    with server(tmp_path, concurrent=4, made_box=showing) as memory_server:
+        memory_server.pipeline.activity.join_reads_after = 0.0
+        memory_server.world.gate.clear()
+        answers: dict[str, str] = {}
+
+        async def show(text: str) -> None:
+            reply = await memory_server.call("show", path="in.bin", shown=text)
+            answers[text] = reply.result["shown"]
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(show, "first")
+            await eventually(lambda: started(memory_server) == 1)
+            group.start_soon(show, "second")
+            await eventually(
+                lambda: (
+                    started(memory_server) == 2
+                    or any(call.waiting == 2 for call in memory_server.pipeline.activity.all())
+                )
+            )
+            memory_server.world.gate.set()
+        assert answers == {"first": "first", "second": "second"}
+
+
 async def test_joined_call_outlives_its_first_request(tmp_path: Path):
     with server(tmp_path, approval="never") as memory_server:
         memory_server.world.gate.clear()
@@ -254,12 +297,12 @@ async def test_person_cancelling_a_joined_call_ends_it(tmp_path: Path):
 async def test_long_answer_is_named_only_once(tmp_path: Path):
     """Some clients discard an answer without notice."""
     with server(tmp_path, approval="never") as memory_server:
-        memory_server.pipeline.unreceived.patient_seconds = 0.0
+        memory_server.pipeline.missed_replies.patient_seconds = 0.0
         async with connected(memory_server) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
             first = await wire.answer(1)
             assert "waiting_results" not in first
-            memory_server.pipeline.unreceived.patient_seconds = 60.0
+            memory_server.pipeline.missed_replies.patient_seconds = 60.0
             await wire.call(2, "look", path="in.bin")
             [row] = (await wire.answer(2))["waiting_results"]
         assert row["call_id"] == first["receipt"]["call_id"]

@@ -13,7 +13,7 @@ import pytest
 
 from gdal_mcp.calls.bounded_threads import AT_ONCE
 from gdal_mcp.policy.identity import local
-from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and_draft
 from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
 from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
 from tests.integration.test_impatient_clients import connected
@@ -38,7 +38,7 @@ class Planning:
         with self._counted():
             while not self.enough.wait(0.001):
                 context.workspaces.input(arguments.path)
-            self.whole += 1
+            self.finished += 1
         return ImmediateResult({"planned": 1})
 
     @contextmanager
@@ -55,9 +55,13 @@ class Planning:
     def toolbox(self, _world: World) -> Toolbox:
         answers = {"writes": False, "runs": False}
         tell = Tool(
-            "tell", "Tell", "Tells.", **taking(Arguments, lambda *_: ImmediateResult({"told": 1})), **answers
+            "tell",
+            "Tell",
+            "Tells.",
+            **schema_and_draft(Arguments, lambda *_: ImmediateResult({"told": 1})),
+            **answers,
         )
-        plan = Tool("plan", "Plan", "Plans.", **taking(In, self.draft), **answers)
+        plan = Tool("plan", "Plan", "Plans.", **schema_and_draft(In, self.draft), **answers)
         return memory_toolbox((tell, plan), Analysis(), operations=frozenset())
 
 
@@ -90,9 +94,9 @@ async def test_many_principals_plan_within_the_thread_pool(memory_server: Server
         async with connected(memory_server) as wire:
             await wire.send("ping", 7)
             await wait_for(lambda: 7 in wire.answers)
-        assert planning.whole == 0
+        assert planning.finished == 0
         planning.enough.set()
-    assert planning.whole == CALLS
+    assert planning.finished == CALLS
     assert planning.most == AT_ONCE
 
 
@@ -105,7 +109,7 @@ async def test_cancelled_planning_ends_and_frees_its_threads(memory_server: Serv
         await wait_for(lambda: planning.now == AT_ONCE)
         group.cancel_scope.cancel()
     await wait_for(lambda: planning.now == 0)
-    assert planning.whole == 0
+    assert planning.finished == 0
     for who in (ANN, BEN):
         assert (await memory_server.call("tell", who)).result == {"told": 1}
     assert memory_server.pipeline.active == set()

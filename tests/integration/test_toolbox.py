@@ -21,7 +21,7 @@ from gdal_mcp.server.console.service import ConsoleService
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.mcp.resources import Resources
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, schema_of, typed
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, draft_function, schema_of
 from gdal_mcp.toolboxes.surface import Toolboxes
 from gdal_mcp.toolboxes.toolbox import Execution, ImageSpec, Toolbox
 from sandbox.program import worker_command
@@ -61,7 +61,7 @@ def present(answer: CallAnswer) -> Mapping[str, Any]:
 
 
 COUNTER = Tool(
-    "count_words", "Count words", "Counts words.", schema_of(CountArguments), typed(CountArguments, draft), writes=True, present=present, like="words count"
+    "count_words", "Count words", "Counts words.", schema_of(CountArguments), draft_function(CountArguments, draft), writes=True, present=present, like="words count"
 )  # fmt: skip
 WORDS = Toolbox(
     name="words",

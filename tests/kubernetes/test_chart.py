@@ -25,8 +25,8 @@ from sandbox.engines.k8s.trial import (
     admission_error,
     call_pod,
     can_cluster_wide,
+    exceed_quota,
     granted_rights,
-    oversized,
 )
 from sandbox.engines.k8s.websocket import connect
 from sandbox.errors import EngineUnavailable
@@ -145,7 +145,7 @@ def test_cluster_accepts_chart_and_account_only_runs_calls(ground, tmp_path):
             )
             assert engine.leftovers() == ()
             assert admission_error(account, call_pod(ground.image, "x86_64")) == ""
-            error = admission_error(account, oversized(call_pod(ground.image, "x86_64")))
+            error = admission_error(account, exceed_quota(call_pod(ground.image, "x86_64")))
             settings = load_settings(state_dir=tmp_path, memory="2GiB", concurrent=6, pool_max=6)
             assert quota(error, settings).state == "ok"
             assert granted_rights(beside) == set()

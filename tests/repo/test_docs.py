@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from docs import __main__ as docs
-from docs import tables
 from docs.__main__ import filled, pages
 from docs.promises import Drift
+from docs.tables import markdown
 from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.errors import Code
 from gdal_mcp.plan import Draft
@@ -91,13 +91,15 @@ def test_algorithms_are_named_once_and_arguments_counted_once():
 
 
 def test_documented_subjects_and_sentences_match_completely(monkeypatch):
-    words = tables.rows_of("words.toml")
+    words = markdown.rows_of("words.toml")
     for part in ("errors", "toolsets", "roles", "hardening"):
         for changed in (
             dict(list(words[part].items())[1:]),
             {**words[part], "Invented": "nothing has this name"},
         ):
-            monkeypatch.setattr(tables, "rows_of", lambda _name, part=part, row=changed: {**words, part: row})
+            monkeypatch.setattr(
+                markdown, "rows_of", lambda _name, part=part, row=changed: {**words, part: row}
+            )
             with pytest.raises(Drift):
                 filled(page_with(part), docs.PARTS)
 

@@ -14,7 +14,7 @@ def crs(name):
     return made
 
 def raster(name, values, where, system="EPSG:32632", nodata=None, kind=None, **more):
-    """`where` is west, north and the size of a pixel."""
+    """`where` is west, north and the size of a pixel, or None."""
     bands = values if values.ndim == 3 else values[None]
     kind = kind or {"float32": gdal.GDT_Float32, "uint8": gdal.GDT_Byte, "int16": gdal.GDT_Int16, "int32": gdal.GDT_Int32, "uint16": gdal.GDT_UInt16, "float64": gdal.GDT_Float64}[str(values.dtype)]
     made = gdal.GetDriverByName("GTiff").Create(f"{folder}/{name}.tif", bands.shape[2], bands.shape[1], bands.shape[0], kind, options=more.get("options", []))
@@ -22,8 +22,9 @@ def raster(name, values, where, system="EPSG:32632", nodata=None, kind=None, **m
         made.SetSpatialRef(crs(system))
     if "first" in more:
         more["first"](made)
-    west, north, pixel = where
-    made.SetGeoTransform((west, pixel, 0, north, 0, -pixel))
+    if where:
+        west, north, pixel = where
+        made.SetGeoTransform((west, pixel, 0, north, 0, -pixel))
     for number, one in enumerate(bands, 1):
         band = made.GetRasterBand(number)
         if nodata is not None:
@@ -33,16 +34,26 @@ def raster(name, values, where, system="EPSG:32632", nodata=None, kind=None, **m
         more["then"](made)
     made.Close()
 
-def layer(name, wkts, system="EPSG:4326", **fields):
-    made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(name, crs(system) if system else None, ogr.CreateGeometryFromWkt(wkts[0]).GetGeometryType())
-    into.CreateField(ogr.FieldDefn("id", ogr.OFTInteger))
+def features(stem, wkts, system="EPSG:4326", kind=None, driver="GPKG", options=(), **columns):
+    """A layer of these geometries; each column has a value for each of them."""
+    ending = {"GPKG": "gpkg", "ESRI Shapefile": "shp"}[driver]
+    kind = ogr.CreateGeometryFromWkt(wkts[0]).GetGeometryType() if kind is None else kind
+    made = gdal.GetDriverByName(driver).Create(f"{folder}/{stem}.{ending}", 0, 0, 0, gdal.GDT_Unknown)
+    into = made.CreateLayer(stem, crs(system) if isinstance(system, str) else system, kind, list(options))
+    for column, values in columns.items():
+        whole = ogr.OFTInteger if all(abs(value) < 2**31 for value in values if isinstance(value, int)) else ogr.OFTInteger64
+        into.CreateField(ogr.FieldDefn(column, {int: whole, float: ogr.OFTReal, str: ogr.OFTString}[type(values[0])]))
+    into.StartTransaction()
     for number, wkt in enumerate(wkts):
         feature = ogr.Feature(into.GetLayerDefn())
-        feature.SetField("id", number)
-        feature.SetGeometry(ogr.CreateGeometryFromWkt(wkt))
-        into.CreateFeature(feature)
-    made.Close()
+        for column, values in columns.items():
+            feature.SetField(column, values[number])
+        feature.SetGeometry(ogr.CreateGeometryFromWkt(wkt)); into.CreateFeature(feature)
+    into.CommitTransaction()
+    into = feature = None; made.Close()
+
+def layer(name, wkts, system="EPSG:4326"):
+    features(name, wkts, system, id=range(len(wkts)))
 
 ramp = numpy.linspace(100, 1100, 40 * 30, dtype="float32").reshape(30, 40)
 holes = ramp.copy(); holes[:5, :5] = -9999
@@ -243,13 +254,7 @@ for name in ("old_overviews", "true_overviews"):
     opened = gdal.Open(f"{folder}/{name}.tif"); opened.BuildOverviews("AVERAGE", [2, 4]); opened = None
 opened = gdal.Open(f"{folder}/old_overviews.tif", gdal.GA_Update); opened.GetRasterBand(1).WriteArray(smooth + 5000); opened = None
 def shapefile(name, places, *options):
-    made = gdal.GetDriverByName("ESRI Shapefile").Create(f"{folder}/{name}.shp", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(name, crs("EPSG:4326"), ogr.wkbPoint, list(options))
-    into.CreateField(ogr.FieldDefn("name", ogr.OFTString))
-    for x, y in places:
-        feature = ogr.Feature(into.GetLayerDefn())
-        feature.SetField("name", "Zürich"); feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POINT ({x} {y})")); into.CreateFeature(feature)
-    made.Close()
+    features(name, [f"POINT ({x} {y})" for x, y in places], driver="ESRI Shapefile", options=options, name=["Zürich"] * len(places))
 shapefile("true_index", [(i, i) for i in range(10)], "SPATIAL_INDEX=YES")
 shapefile("old_index", [(50 + i, 20 + i) for i in range(10)])
 shutil.copy(f"{folder}/true_index.qix", f"{folder}/old_index.qix")
@@ -283,9 +288,9 @@ layer("smaller_square", [square_of(500020, 500060)], "EPSG:32632")
 layer("same_square", [square_of(500000, 500100)], "EPSG:32632")
 layer("slope_line", ["LINESTRING Z (500000 500000 0,500300 500000 400)"], "EPSG:32632")
 layer("flat_line", ["LINESTRING Z (500000 500000 50,500300 500000 50)"], "EPSG:32632")
-made = gdal.GetDriverByName("GTiff").Create(f"{folder}/turned_points.tif", 40, 30, 1, gdal.GDT_Float32)
-made.SetGCPs([gdal.GCP(500000 + x * 80 + y * 60, 5000000 + x * 60 - y * 80, 0, x, y) for x in (0, 40) for y in (0, 30)], crs("EPSG:32632"))
-made.GetRasterBand(1).WriteArray(ramp); made.Close()
+def turned_points(made):
+    made.SetGCPs([gdal.GCP(500000 + x * 80 + y * 60, 5000000 + x * 60 - y * 80, 0, x, y) for x in (0, 40) for y in (0, 30)], crs("EPSG:32632"))
+raster("turned_points", ramp, None, None, first=turned_points)
 for name in ("sparse_ids", "keyed_ids"):
     layer(name, ["POINT (9 45)", "POINT (9.1 45.1)", "POINT (9.2 45.3)"])
     opened = gdal.OpenEx(f"{folder}/{name}.gpkg", gdal.OF_VECTOR | gdal.OF_UPDATE)

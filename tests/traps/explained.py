@@ -23,10 +23,7 @@ raster("dated", ramp, (150, -34, 0.01), None, then=lambda made: made.SetSpatialR
 raster("undated", ramp, (150, -34, 0.01), "EPSG:9000")
 layer("undated_points", ["POINT (150 -34)"], "EPSG:9000")
 layer("plate_points", ["POINT (150 -34)"], "EPSG:7844")
-made = gdal.GetDriverByName("GPKG").Create(f"{folder}/dated_points.gpkg", 0, 0, 0, gdal.GDT_Unknown)
-into = made.CreateLayer("dated_points", dated("EPSG:9000", 2021.5), ogr.wkbPoint)
-feature = ogr.Feature(into.GetLayerDefn()); feature.SetGeometry(ogr.CreateGeometryFromWkt("POINT (150 -34)")); into.CreateFeature(feature)
-into = feature = None; made.Close()
+features("dated_points", ["POINT (150 -34)"], dated("EPSG:9000", 2021.5))
 made = gdal.GetDriverByName("GPKG").Create(f"{folder}/coded.gpkg", 0, 0, 0, gdal.GDT_Unknown)
 into = made.CreateLayer("coded", crs("EPSG:32632"), ogr.wkbPoint)
 made.AddFieldDomain(ogr.CreateCodedFieldDomain("use", "", ogr.OFTInteger, ogr.OFSTNone, {1: "water", 2: "forest"}))
@@ -34,25 +31,14 @@ column = ogr.FieldDefn("use", ogr.OFTInteger); column.SetDomainName("use"); into
 feature = ogr.Feature(into.GetLayerDefn()); feature.SetField("use", 1); feature.SetGeometry(ogr.CreateGeometryFromWkt("POINT (500000 5000000)")); into.CreateFeature(feature)
 into = feature = None; made.Close()
 
-def measured(stem, system, wkts, **columns):
-    made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{stem}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(stem, crs(system), ogr.CreateGeometryFromWkt(wkts[0]).GetGeometryType())
-    for column, values in columns.items():
-        into.CreateField(ogr.FieldDefn(column, {int: ogr.OFTInteger, float: ogr.OFTReal, str: ogr.OFTString}[type(values[0])]))
-    for number, wkt in enumerate(wkts):
-        feature = ogr.Feature(into.GetLayerDefn())
-        for column, values in columns.items():
-            feature.SetField(column, values[number])
-        feature.SetGeometry(ogr.CreateGeometryFromWkt(wkt)); into.CreateFeature(feature)
-    made.Close()
 box = "POLYGON (({0} {1},{0} {3},{2} {3},{2} {1},{0} {1}))".format
 two = [box(500000, 5000000, 500100, 5000100), box(500100, 5000000, 500200, 5000100)]
-measured("parcels", "EPSG:32632", two, name=["a", "b"], area=[10000.0, 10000.0], area_ha=[1.0, 1.0], perimeter=[400.0, 400.0])
-measured("residents", "EPSG:32632", two, name=["a", "b"], population=[12, 40])
-measured("floors", "EPSG:32632", two, name=["a", "b"], floor_area=[300.0, 250.0], lanes=[1, 2])
-measured("lanes", "EPSG:32632", ["LINESTRING (500000 5000050,500200 5000050)"], length=[200.0])
-measured("stations", "EPSG:4326", ["POINT (9 45)", "POINT (9.1 45.1)"], x=[9.0, 9.1], y=[45.0, 45.1])
-measured("places", "EPSG:4326", ["POINT (9 45)", "POINT (9.1 45.1)"], lon=[9.0, 9.1], lat=[45.0, 45.1])
+features("parcels", two, "EPSG:32632", name=["a", "b"], area=[10000.0, 10000.0], area_ha=[1.0, 1.0], perimeter=[400.0, 400.0])
+features("residents", two, "EPSG:32632", name=["a", "b"], population=[12, 40])
+features("floors", two, "EPSG:32632", name=["a", "b"], floor_area=[300.0, 250.0], lanes=[1, 2])
+features("lanes", ["LINESTRING (500000 5000050,500200 5000050)"], "EPSG:32632", length=[200.0])
+features("stations", ["POINT (9 45)", "POINT (9.1 45.1)"], "EPSG:4326", x=[9.0, 9.1], y=[45.0, 45.1])
+features("places", ["POINT (9 45)", "POINT (9.1 45.1)"], "EPSG:4326", lon=[9.0, 9.1], lat=[45.0, 45.1])
 layer("half", [box(500050, 5000000, 500150, 5000100)], "EPSG:32632")
 layer("around", [box(499000, 4999000, 501000, 5001000)], "EPSG:32632")
 

@@ -9,12 +9,9 @@ def with_items(made):
 raster("with_items", ramp, utm, then=with_items)
 zeros = " ".join("0" * 20)
 sensor = {**{f"{a}_{b}": "1" for a in ("LINE", "SAMP", "LAT", "LONG", "HEIGHT") for b in ("OFF", "SCALE")}, **{f"{a}_{b}_COEFF": zeros if b == "NUM" else "1 " + zeros[2:] for a in ("LINE", "SAMP") for b in ("NUM", "DEN")}}
-def unplaced(name, then):
-    made = gdal.GetDriverByName("GTiff").Create(f"{folder}/{name}.tif", 40, 30, 1, gdal.GDT_Float32)
-    then(made); made.GetRasterBand(1).WriteArray(ramp); made.Close()
-unplaced("with_sensor", lambda made: made.SetMetadata(sensor, "RPC"))
-unplaced("with_points", lambda made: made.SetGCPs([gdal.GCP(500000 + x * 100, 5000000 - y * 100, 0, x, y) for x in (0, 40) for y in (0, 30)], crs("EPSG:32632")))
-unplaced("with_geolocation", lambda made: made.SetMetadata({"X_DATASET": "lon.tif", "X_BAND": "1", "Y_DATASET": "lat.tif", "Y_BAND": "1", "PIXEL_OFFSET": "0", "LINE_OFFSET": "0", "PIXEL_STEP": "1", "LINE_STEP": "1"}, "GEOLOCATION"))
+raster("with_sensor", ramp, None, None, first=lambda made: made.SetMetadata(sensor, "RPC"))
+raster("with_points", ramp, None, None, first=lambda made: made.SetGCPs([gdal.GCP(500000 + x * 100, 5000000 - y * 100, 0, x, y) for x in (0, 40) for y in (0, 30)], crs("EPSG:32632")))
+raster("with_geolocation", ramp, None, None, first=lambda made: made.SetMetadata({"X_DATASET": "lon.tif", "X_BAND": "1", "Y_DATASET": "lat.tif", "Y_BAND": "1", "PIXEL_OFFSET": "0", "LINE_OFFSET": "0", "PIXEL_STEP": "1", "LINE_STEP": "1"}, "GEOLOCATION"))
 feature_of = '{{"type": "Feature", {} "properties": {{"a": {}}}, "geometry": {{"type": "Point", "coordinates": [{}, 0]}}}}'.format
 collection = '{{"type": "FeatureCollection", {} "features": [{}, {}]}}'.format
 open(f"{folder}/styled.geojson", "w").write(collection("", feature_of('"style": {"color": "red"},', 1, 0), feature_of("", 2, 1)))
@@ -26,40 +23,18 @@ open(f"{folder}/unstyled.kml", "w").write(placemark("", ""))
 raster("feet_next", ramp * 3, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("ft"))
 raster("feet_high", ramp * 3, (500000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("US survey foot"))
 raster("metres_next", ramp, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("metre"))
-def one_point(name, kind, value):
-    made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(name, crs("EPSG:4326"), ogr.wkbPoint)
-    into.CreateField(ogr.FieldDefn("n", kind))
-    feature = ogr.Feature(into.GetLayerDefn()); feature.SetField("n", value)
-    feature.SetGeometry(ogr.CreateGeometryFromWkt("POINT (9 45)")); into.CreateFeature(feature)
-    into = feature = None; made.Close()
-one_point("n_whole", ogr.OFTInteger, 1); one_point("n_whole_too", ogr.OFTInteger, 2); one_point("n_real", ogr.OFTReal, 1.5)
-def of_any_type(name, *wkts):
-    made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(name, crs("EPSG:32632"), ogr.wkbUnknown)
-    into.StartTransaction()
-    for wkt in wkts:
-        feature = ogr.Feature(into.GetLayerDefn()); feature.SetGeometry(ogr.CreateGeometryFromWkt(wkt)); into.CreateFeature(feature)
-    into.CommitTransaction()
-    into = feature = None; made.Close()
+features("n_whole", ["POINT (9 45)"], n=[1])
+features("n_whole_too", ["POINT (9 45)"], n=[2])
+features("n_real", ["POINT (9 45)"], n=[1.5])
 dots = ["POINT (501000 4998000)"] * 3000
-of_any_type("curve_at_the_end", *dots, "CURVEPOLYGON (CIRCULARSTRING (501000 4998000,502000 4999000,503000 4998000,502000 4997000,501000 4998000))")
-of_any_type("square_at_the_end", *dots, "POLYGON ((501000 4998000,502000 4999000,503000 4998000,502000 4997000,501000 4998000))")
+features("curve_at_the_end", [*dots, "CURVEPOLYGON (CIRCULARSTRING (501000 4998000,502000 4999000,503000 4998000,502000 4997000,501000 4998000))"], "EPSG:32632", ogr.wkbUnknown)
+features("square_at_the_end", [*dots, "POLYGON ((501000 4998000,502000 4999000,503000 4998000,502000 4997000,501000 4998000))"], "EPSG:32632", ogr.wkbUnknown)
 layer("houses", ["POINT (1 1)", "POINT (2.5 2.5)", "POINT (4.5 4.5)"])
 layer("overlapping_areas", ["POLYGON ((0 0,0 3,3 3,3 0,0 0))", "POLYGON ((2 2,2 5,5 5,5 2,2 2))"])
 layer("separate_areas", ["POLYGON ((0 0,0 3,3 3,3 0,0 0))", "POLYGON ((4 4,4 5,5 5,5 4,4 4))"])
 
-def keyed(name, driver, first, kind=ogr.OFTInteger64):
-    made = gdal.GetDriverByName(driver).Create(f"{folder}/{name}", 0, 0, 0, gdal.GDT_Unknown)
-    into = made.CreateLayer(name.partition(".")[0], crs("EPSG:4326"), ogr.wkbPoint)
-    into.CreateField(ogr.FieldDefn("code", kind)); into.CreateField(ogr.FieldDefn("size", ogr.OFTReal))
-    for i in range(3):
-        feature = ogr.Feature(into.GetLayerDefn())
-        feature.SetField("code", first + 2 * i); feature.SetField("size", i + 0.5)
-        feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POINT (9.{i} 45)")); into.CreateFeature(feature)
-    into = feature = None; made.Close()
-keyed("wide_keys.gpkg", "GPKG", 9007199254740993)
-keyed("short_keys.gpkg", "GPKG", 900719925474)
+for name, first in (("wide_keys", 9007199254740993), ("short_keys", 900719925474)):
+    features(name, [f"POINT (9.{i} 45)" for i in range(3)], code=[first, first + 2, first + 4], size=[0.5, 1.5, 2.5])
 point = '{{"type": "Feature", "properties": {{"code": {}}}, "geometry": {{"type": "Point", "coordinates": [9, 45]}}}}'.format
 for name, codes in (("keys_64.geojson", (1152921504606846993, 1152921504606846995)), ("keys_65.geojson", (12345678901234567891, 12345678901234567893)), ("keys_text.geojson", ('"12345678901234567891"', '"12345678901234567893"'))):
     open(f"{folder}/{name}", "w").write('{"type": "FeatureCollection", "features": [%s]}' % ", ".join(map(point, codes)))

@@ -20,7 +20,7 @@ from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
-from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
+from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow, StepState
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
 from gdal_mcp.calls.workflows.publishing import (
     Publishing,
@@ -60,9 +60,10 @@ class Checker:
     store: StepStore
     files: UsedFiles = field(default_factory=UsedFiles)
 
-    def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
-        """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
-        SandboxError.
+    def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> CheckedWorkflow:
+        """Checks each step; a wrong step is part of the result.
+
+        Raises ToolError for an output that cannot be published, and SandboxError.
         """
         self.store.prepare(self.drafting.hosting.templates.user())
         folder = self.store.folder / f"check-{call.call_id}"
@@ -82,11 +83,11 @@ class _CheckRun:
     folder: Path
     fresh: bool
     steps: dict[str, CheckedStep] = field(default_factory=dict)
-    # paths by step, of results or of empty files
+    # by step, the paths of its results, or of the empty files in their place
     outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    tokens: dict[str, str] = field(default_factory=dict)  # names for these paths in keys
+    tokens: dict[str, str] = field(default_factory=dict)  # placeholders for these paths in the keys of steps
 
-    def run(self) -> Checked:
+    def run(self) -> CheckedWorkflow:
         before = dependencies(self.workflow.document)
         for name, step in self.workflow.steps.items():
             if (
@@ -105,10 +106,10 @@ class _CheckRun:
                 self.steps[name] = CheckedStep(name, step.tool, StepState.WRONG, error=_to_tool_error(error))
         steps = tuple(self.steps.values())
         wrong = any(step.state is StepState.WRONG for step in steps)
-        return Checked(self.workflow, steps, () if wrong else self._publishes())
+        return CheckedWorkflow(self.workflow, steps, () if wrong else self._publishes())
 
     def _step(self, name: str, tool_name: str) -> CheckedStep:
-        """Raises ToolError, WorkflowInvalid."""
+        """The facts about one step. Raises ToolError, WorkflowInvalid."""
         surface = self.call.entitlements.surface
         folder = self.folder / name
         folder.mkdir(parents=True)
@@ -221,7 +222,7 @@ class _CheckRun:
         )
 
     def _maker(self, path: str) -> CheckedStep | None:
-        """The step that wrote a path of the store."""
+        """The step that wrote a path of the store; None if no step did."""
         owner = next(
             (
                 output
@@ -257,7 +258,7 @@ class _CheckRun:
         return f"the result of step {step.id!r}" if step else label(located)
 
     def _list_unknown(self, draft: Draft, preflight: Preflight) -> Iterator[str]:
-        """What is not known about the inputs, so that checks could not use it."""
+        """Yields facts about the inputs that are not known, so that checks could not use them; each is a phrase."""
         blank = preflight.unknown(draft)
         for located in dict.fromkeys((*local(draft.inputs), *blank)):
             step = self._maker(str(located))
@@ -268,7 +269,7 @@ class _CheckRun:
                 yield f"{', '.join(lacks)} of {self._describe_input(located)}"
 
     def _publishes(self) -> tuple[Publishing, ...]:
-        """Raises ToolError for an output that cannot be published."""
+        """The outputs that the workflow publishes. Raises ToolError for one that cannot be published."""
         context = self._paths()
         inputs = Reading(
             located

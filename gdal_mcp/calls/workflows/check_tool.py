@@ -14,7 +14,7 @@ from gdal_mcp.calls.refusals import invalid
 from gdal_mcp.calls.translation import explain
 from gdal_mcp.calls.workflows.arguments import CheckArguments
 from gdal_mcp.calls.workflows.check import Checker
-from gdal_mcp.calls.workflows.checked import Checked, find_external_inputs
+from gdal_mcp.calls.workflows.checked import CheckedWorkflow, find_external_inputs
 from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowInvalid, bind, load, parse
 from gdal_mcp.calls.workflows.report import check_answer, invalid_workflow
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -35,7 +35,7 @@ class WorkflowOperation(Operation):
     reads_remote: bool = False
 
     def arguments(self, call: Invocation) -> CheckArguments:
-        """Raises ToolError for arguments that the tool does not have or accept."""
+        """The arguments of a call. Raises ToolError for arguments that the tool does not have or accept."""
         try:
             return self.model.model_validate(named(self.model, call.request.arguments))
         except ValidationError as error:
@@ -45,10 +45,13 @@ class WorkflowOperation(Operation):
         """True if no result of an earlier run is used."""
         return bool(getattr(self.arguments(call), "fresh", False))
 
-    def checked(self, call: Invocation) -> Checked:
-        """Raises ToolError for a document that is not valid or outputs that cannot be published."""
+    def checked(self, call: Invocation) -> CheckedWorkflow:
+        """The checked workflow of a call.
+
+        Raises ToolError for a document that is not valid, or outputs that cannot be published.
+        """
         arguments = self.arguments(call)
-        # with the caller's own types: pydantic turns 5 into 5.0
+        # the caller's own types, because pydantic turns 5 into 5.0
         parameters = call.request.arguments.get("parameters") or {}
         try:
             workflow = bind(_document(arguments.workflow, call), parameters)
@@ -66,7 +69,7 @@ class WorkflowOperation(Operation):
             )
         return checked
 
-    def look_of(self, checked: Checked, call: Invocation, preflight: Preflight) -> Draft | None:
+    def look_of(self, checked: CheckedWorkflow, call: Invocation, preflight: Preflight) -> Draft | None:
         """One job that describes all inputs of the workflow that are not known well enough."""
         inputs, addresses = find_external_inputs(checked, call.entitlements)
         if addresses:  # each step has its own name for an input

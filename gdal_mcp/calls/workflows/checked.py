@@ -72,7 +72,7 @@ class CheckedStep:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedWorkflow:
     """A checked workflow: its steps and the files that it would publish."""
 
     workflow: Workflow
@@ -91,7 +91,7 @@ class Checked:
         return next(step for step in self.steps if step.id == name)
 
 
-def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
+def question_parts(checked: CheckedWorkflow) -> tuple[tuple[str, str], ...]:
     """The id of each step, with its command as shown to a person and what it writes."""
     rows = []
     for step in checked.steps:
@@ -102,7 +102,7 @@ def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
 
 
 def find_external_inputs(
-    checked: Checked, entitlements: Entitlements
+    checked: CheckedWorkflow, entitlements: Entitlements
 ) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
     """The inputs that no step writes, and the remote addresses among the inputs."""
     roots = {workspace.root for workspace in entitlements.workspaces.items}

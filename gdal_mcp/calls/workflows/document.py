@@ -131,7 +131,7 @@ class Workflow:
 
     @cached_property
     def steps(self) -> Mapping[str, StepSpec]:
-        """By id, ordered so that each step comes after the steps it depends on. Deterministic."""
+        """The steps by id, ordered so that each comes after the steps it depends on. Deterministic."""
         by_id = {step.id: step for step in self.document.steps}
         order = [step_id for wave in self.waves for step_id in wave]
         return {step_id: by_id[step_id] for step_id in order}
@@ -173,7 +173,9 @@ class Workflow:
 
     @cached_property
     def published(self) -> tuple[tuple[StepOutput, str, bool], ...]:
-        """What is published: the output of a step, the path in a workspace, and whether a file there may be replaced."""
+        """The published outputs: the output of a step, its path in a workspace, and whether it may replace a file
+        there.
+        """
         rows, value_of = [], _bounded(lambda ref: self.values[ref.name])
         for output in self.document.outputs.values():
             source = next(iter(find(output.source)))
@@ -183,7 +185,9 @@ class Workflow:
 
     @cached_property
     def canonical(self) -> str:
-        """The document and its values as canonical JSON: an approval of the whole is bound to this and the inputs."""
+        """The document and its values as canonical JSON. An approval of the workflow is bound to this text and to the
+        inputs.
+        """
         value = {
             "document": self.document.model_dump(mode="json", by_alias=True),
             "values": dict(self.values),

@@ -51,7 +51,10 @@ class _Names:
 
 
 def workflow_of(calls: Sequence[RecordedCall], name: str) -> WorkflowDocument:
-    """The document. Raises WorkflowInvalid if there are no calls, too many, or one that changed a file in place."""
+    """The workflow of these calls.
+
+    Raises WorkflowInvalid if there are no calls, too many, or one that changed a file in place.
+    """
     _require_possible(calls)
     steps, parameters = _Names(), _Names()
     written: dict[str, str] = {}  # path -> reference to the step that wrote it
@@ -104,7 +107,7 @@ def _require_possible(calls: Sequence[RecordedCall]) -> None:
 
 
 def _replaced(value: Any, call: RecordedCall, refer: Callable[[str], str]) -> Any:
-    """The argument with paths as references, its own outputs as bare file names, and all other text literal."""
+    """The argument with its paths as references, the call's own outputs as bare file names, and other text literal."""
     if isinstance(value, str):
         if (own := _match(value, call.writes)) is not None:
             return PurePosixPath(own).name

@@ -13,9 +13,10 @@ _NOT_XML: Final = re.compile(
 
 
 def junit(name: str, steps: Sequence[Mapping[str, Any]], error: Mapping[str, Any] | None) -> str:
-    """A test suite with a case for each step. `steps` are rows with `id` and, from a check, `state`; `error` is that of the call.
+    """A test suite with a case for each step.
 
-    A wrong step, or the one that the error names, is a failure; a step that could not be checked, or did not run, is skipped.
+    `steps` are rows with `id` and, from a check, `state`; `error` is the error of the call. A wrong step, or the one
+    that the error names, is a failure; a step that could not be checked, or did not run, is skipped.
     """
     check = (error or {}).get("check") or {}
     failed = check.get("step", "")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gdal_mcp.calls.invocation import Invocation
-from gdal_mcp.calls.workflows.checked import Checked, CheckedStep
+from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow
 from gdal_mcp.calls.workflows.store import StepResult
 from gdal_mcp.plan import Output
 from gdal_mcp.records.provenance import Materials
@@ -24,21 +24,21 @@ MANIFEST: Final = 1  # the version of the manifest
 class Run:
     """The results of one run so far; stored with the draft of its call."""
 
-    checked: Checked
+    checked: CheckedWorkflow
     fresh: bool
     manifest: Output | None = None
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
     results: dict[str, StepResult] = field(default_factory=dict)
     reused: set[str] = field(default_factory=set)
     cached: set[str] = field(default_factory=set)  # steps whose result a later run can use
-    folder_lock: ExitStack = field(default_factory=ExitStack)  # the run's folder
+    folder_lock: ExitStack = field(default_factory=ExitStack)  # marks the run's folder as used
 
 
 def manifest(run: Run, call: Invocation, images: Mapping[str, Image]) -> dict[str, Any]:
-    """The record of a run: inputs, steps and outputs, by content. `images` are those of the toolboxes of its steps, by
-    the toolbox's name.
+    """The record of a run: inputs, steps and outputs, with their digests.
 
-    Paths are relative to their workspace, because the file may leave this machine.
+    `images` has the image of each toolbox that the steps use, by the toolbox's name. Paths are relative to their
+    workspace, because the file may leave this machine.
     """
     workflow = run.checked.workflow
     roots = [f"{workspace.root}/" for workspace in call.entitlements.workspaces.items]
@@ -77,7 +77,10 @@ def _image_row(image: Image) -> dict[str, str]:
 
 
 def _software(step: CheckedStep, call: Invocation, images: Mapping[str, Image]) -> dict[str, Any]:
-    """The toolbox and the image of a step. A result of an earlier run was made with the same: both are part of its key."""
+    """The toolbox and the image of a step.
+
+    They are also right for a reused result, because both are part of a step's key.
+    """
     if step.toolbox not in images:
         return {}
     versions = {toolbox.name: toolbox.version for toolbox in call.entitlements.surface.toolboxes.values()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
+from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow, StepState
 from gdal_mcp.calls.workflows.document import WorkflowInvalid
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -14,7 +14,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 NOT_AS_PREDICTED: Final = "not_as_predicted"  # the code of the check
 
 
-def check_answer(checked: Checked) -> dict[str, Any]:
+def check_answer(checked: CheckedWorkflow) -> dict[str, Any]:
     """The answer of `workflow_check`."""
     states = {step.state for step in checked.steps}
     worst = next(state for state in (StepState.WRONG, StepState.UNKNOWN, StepState.FINE) if state in states)
@@ -41,15 +41,15 @@ class StepFinding:
 
 @dataclass(frozen=True)
 class WorkflowReport:
-    """The facts about a workflow before it runs, as for any call."""
+    """The report on a workflow before it runs, with the same parts as the report on any call."""
 
-    checked: Checked
+    checked: CheckedWorkflow
     facts: Mapping[str, Any] = field(default_factory=dict)
     untrusted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def figures(self) -> Mapping[str, int | None] | None:
-        """The bytes and number of files that are published. None if a step that makes one has no estimate."""
+        """The bytes and number of files that are published. None if the step that makes one of them has no estimate."""
         steps = [
             self.checked.step(name)
             for name in {publishing.source.step for publishing in self.checked.publishes}
@@ -102,7 +102,7 @@ def differences_text(differences: Mapping[str, tuple[str, str]]) -> str:
     )
 
 
-def unpredicted(differences: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
+def prediction_error(differences: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
     """The error of a step whose result differs from the prediction."""
     pairs = {name: {"predicted": before, "made": after} for name, (before, after) in differences.items()}
     return ToolError(
@@ -115,7 +115,7 @@ def unpredicted(differences: Mapping[str, tuple[str, str]], suggestion: str) -> 
 
 
 def failed_step(failure: StepFailed, cached: int) -> ToolError:
-    """The error of a workflow. `cached` is the number of finished steps that the next run does not run again."""
+    """The error of a workflow whose step failed. `cached` is the number of finished steps that the next run reuses."""
     cause = failure.cause
     if isinstance(cause, WorkflowInvalid):
         cause = ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, str(cause), "Correct the workflow.")
@@ -139,7 +139,7 @@ def invalid_workflow(error: WorkflowInvalid) -> ToolError:
 
 
 def _with_step(error: ToolError, message: str, suggestion: str, check: Mapping[str, Any]) -> ToolError:
-    """The same error, also of a kind that is made from other parts."""
+    """The error with a message, a suggestion and a check that name the step; its code and untrusted texts stay."""
     return ToolError(
         error.code, error.stage, message, suggestion, error.untrusted, error.retry_after, check=check
     )

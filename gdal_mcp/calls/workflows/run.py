@@ -24,7 +24,7 @@ from gdal_mcp.calls.invocation import Invocation, Request
 from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
 from gdal_mcp.calls.workflows.check import digest_of
 from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
-from gdal_mcp.calls.workflows.checked import Checked, find_external_inputs, question_parts
+from gdal_mcp.calls.workflows.checked import CheckedWorkflow, find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.publishing import Publishing
 from gdal_mcp.calls.workflows.report import NOT_AS_PREDICTED, WorkflowReport, failed_step, wrong_step
@@ -45,12 +45,12 @@ from sandbox.workspace import Workspaces, open_file
 if TYPE_CHECKING:
     from gdal_mcp.calls.pipeline import Pipeline
 
-_MANIFEST_START: Final = b'{\n "manifest": '  # its first key, as `json.dumps` writes it
+_MANIFEST_START: Final = b'{\n "manifest": '  # the first key of a manifest, as `json.dumps` writes it
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowRun(WorkflowOperation):
-    """`workflow_run`."""
+    """The operation of `workflow_run`."""
 
     model: ClassVar[type[CheckArguments]] = RunWorkflowArguments
     pipeline: Callable[[], "Pipeline"]
@@ -61,7 +61,7 @@ class WorkflowRun(WorkflowOperation):
         return self.checker.store
 
     def draft(self, call: Invocation, drafting: Drafting) -> Drafted:
-        """Raises ToolError for a workflow with a wrong step."""
+        """Checks the workflow and drafts the run. Raises ToolError for a workflow with a wrong step."""
         del drafting
         checked = self.checked(call)
         if (wrong := checked.wrong) is not None:
@@ -159,9 +159,10 @@ class WorkflowRun(WorkflowOperation):
         return {name: hosting.ready(box).image for name, box in boxes.items()}
 
     def next_request(self, call: Invocation) -> Request | None:
-        """The same request, if a person approved the run, a result was not as predicted, and the next run uses it.
+        """The same request, if the person who approved the run has to be asked again; else None.
 
-        So the person is asked again with the difference. Without a person, the caller decides whether to go on.
+        The person is asked again, with the difference, if a result was not as predicted and the next run uses it.
+        Without a person, the caller decides whether to go on.
         """
         check, again = (call.error.check if call.error else None) or {}, call.request.approver.again()
         if check.get("code") != NOT_AS_PREDICTED or not call.authorization.approval_id or again is None:
@@ -204,7 +205,7 @@ class WorkflowRun(WorkflowOperation):
 
 
 def _is_manifest(name: str, workspaces: Workspaces) -> bool:
-    """True if the file is a manifest of an earlier run. A manifest may replace nothing else."""
+    """True if the file is a manifest of an earlier run, the only file that a new manifest may replace."""
     try:
         with open_file(workspaces.input(name)) as file:
             return os.pread(file, len(_MANIFEST_START), 0) == _MANIFEST_START
@@ -212,8 +213,11 @@ def _is_manifest(name: str, workspaces: Workspaces) -> bool:
         return False
 
 
-def _words(checked: Checked) -> tuple[str, ...]:
-    """The words of the command: an approval covers the whole workflow, and the differences that its question showed."""
+def _words(checked: CheckedWorkflow) -> tuple[str, ...]:
+    """The words of the command, with digests of the workflow and of the differences that the question showed.
+
+    An approval covers these words, and so the whole workflow.
+    """
     differences = {step.id: dict(step.differences) for step in checked.steps if step.differences}
     return (
         f"--workflow={checked.workflow.document.name}",
@@ -259,7 +263,7 @@ def _name_files(publishing: Publishing, result: StepResult, call: Invocation) ->
 
 
 def _algorithms(drafts: Sequence[Draft]) -> tuple[str, ...]:
-    """The algorithms of all steps."""
+    """The algorithms of all steps, each once."""
     work = [draft.work for draft in drafts]
     return tuple(
         dict.fromkeys(

@@ -12,7 +12,7 @@ import anyio
 
 from gdal_mcp.calls.workflows.document import WorkflowDocument, dependencies
 
-AT_ONCE: Final = 2  # of one workflow; the caller's limits and the server's queue apply too
+AT_ONCE: Final = 2  # steps of one workflow; the caller's limits and the server's queue apply too
 
 T = TypeVar("T")
 RunStep = Callable[[str, Mapping[str, T]], Awaitable[T]]
@@ -27,7 +27,7 @@ class StepFailed(Exception):
 
 
 async def run_steps(document: WorkflowDocument, run: RunStep[T], at_once: int = AT_ONCE) -> dict[str, T]:
-    """The result of `run` for each step, called with the id of the step and the results of the steps that have ended.
+    """The results of the steps, by id. `run` gets the id of a step and the results of the steps that have ended.
 
     Raises StepFailed for the first step that raises.
     """

@@ -22,7 +22,7 @@ _CORRECTIONS: Final = {
     "raster footprint": "Set no_location_field.",
     **dict.fromkeys(("raster index", "vector index"), "Make the index of files in a workspace."),
 }
-# with the argument that leaves the name of the input out; "" if there is none
+# by command: the argument that leaves the name of the input out; "" if there is none
 _COMMANDS: Final = {"raster index": "", "vector index": "", "raster footprint": "no-location-field"}
 
 
@@ -51,7 +51,10 @@ def _naming(draft: Draft) -> str:
 
 
 def find_name(paths: Iterable[Path], names: Iterable[str]) -> Path | None:
-    """The first file, also in a folder, whose bytes contain one of these names; no link is followed. Raises OSError."""
+    """The first of these files, or of the files in these folders, whose bytes contain one of the names.
+
+    Links are not followed. Raises OSError.
+    """
     wanted = [name.encode() for name in names]
     return next((file for path in paths for file in _files(path) if _contains(file, wanted)), None)
 

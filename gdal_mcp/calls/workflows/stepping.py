@@ -19,7 +19,7 @@ from gdal_mcp.calls.invocation import Invocation, Reply, Request
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.checked import CheckedStep
 from gdal_mcp.calls.workflows.manifest import Run
-from gdal_mcp.calls.workflows.report import unpredicted
+from gdal_mcp.calls.workflows.report import prediction_error
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepCalls:
-    """The calls of one run. `call` is that of the whole workflow."""
+    """Makes the calls of one run's steps. `call` is the call of the whole workflow."""
 
     pipeline: Callable[[], "Pipeline"]
     checker: Checker
@@ -47,7 +47,7 @@ class StepCalls:
         return self.checker.store
 
     async def all(self, cancel: Cancellation) -> None:
-        """Runs the steps until they have ended or the whole is cancelled. Raises StepFailed, ToolError."""
+        """Runs the steps until they have ended or the whole workflow is cancelled. Raises StepFailed, ToolError."""
         failed: list[StepFailed] = []
 
         async def work() -> None:
@@ -67,7 +67,7 @@ class StepCalls:
             raise ToolError(Code.CANCELLED, Stage.RUN, "the workflow was cancelled; nothing was published.")
 
     async def step(self, name: str, results: Mapping[str, StepResult]) -> StepResult:
-        """The result of a step, by an earlier run if it is the same. Raises ToolError, WorkflowInvalid."""
+        """The result of a step, reused from an earlier run if there is one. Raises ToolError, WorkflowInvalid."""
         checked = self.run.checked.step(name)
         self._report_progress(name, 0.0, "")
         if checked.result is not None:
@@ -80,7 +80,7 @@ class StepCalls:
             raise reply.error
         result = _make_result(checked, reply)
         await run_sync(self._keep, checked, result, reply)
-        # after the result was stored, so that the next check knows it
+        # checked after the result was stored, so that the next check can use it
         self._require_predicted(checked, result)
         self.run.results[name] = result
         return result
@@ -124,10 +124,10 @@ class StepCalls:
             preflight.contradictions(checked.facts, result.facts[0]) if preflight is not None else {}
         )
         if differences:
-            raise unpredicted(differences, self._how_to_continue(checked.id))
+            raise prediction_error(differences, self._how_to_continue(checked.id))
 
     def _how_to_continue(self, step: str) -> str:
-        """What to do after the result of a step was not as predicted."""
+        """The advice after the result of a step was not as predicted."""
         if step not in self.run.cached:
             return (
                 "Run this step as a single call, and use its output as an input of the workflow: the result of this step cannot be "
@@ -160,7 +160,7 @@ class StepCalls:
         )
 
     async def _call(self, request: Request) -> Reply:
-        """Makes the call of a step in the workflow's own slot, or in another one if it is free for the caller."""
+        """Makes the call of a step in the workflow's own slot, or in another slot if one is free for the caller."""
         nested = replace(request, operation=replace(request.operation, nested=True))
         try:
             self.own_slot.acquire_nowait()
@@ -175,8 +175,9 @@ class StepCalls:
             self.own_slot.release()
 
     def _report_progress(self, step: str, fraction: float, message: str) -> None:
-        """Reports the finished steps and the progress of this one, out of all steps and the publication. From any
-        thread.
+        """Reports the progress of the workflow. May be called from any thread.
+
+        It is the number of finished steps and the fraction of this one, out of all steps and the publication.
         """
         total = len(self.run.checked.steps) + 1
         done = min((len(self.run.results) + fraction) / total, 0.99)

@@ -20,10 +20,9 @@ _OUTPUTS: Final = frozenset("output dst_dataset dst_raster dst_vector dst_csv ds
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowStep(Operation):
-    """How a step differs from an ordinary call: it may use the results of earlier steps, and writes only to the
-    store.
+    """A step of a workflow: it may use the results of earlier steps, and writes only to the store.
 
-    In the store a step can only name its own folder and those of the steps that its workflow has done. The rest
+    In the store, a step can only name its own folder and those of the finished steps of its workflow. The rest
     belongs to other runs, perhaps of other callers.
     """
 
@@ -49,14 +48,18 @@ class WorkflowStep(Operation):
             )
 
     def visible(self, draft: Draft, workspaces: Workspaces) -> Workspaces:
-        """Without the store for a step that reads no other step's output, so that a waiting container can run it."""
+        """The workspaces of the step's container.
+
+        The store is left out for a step that reads no other step's output, so that a waiting container can run it.
+        """
         if self._results(draft):
             return workspaces
         return Workspaces(tuple(workspace for workspace in workspaces.items if workspace != self.store))
 
     def places(self, draft: Draft, workspaces: Workspaces) -> tuple[WorkspacePath, ...] | None:
-        """Each workspace, and in the store only the folders of the steps that it reads: the rest may belong to other
-        callers.
+        """The workspaces, and the folders of the store that the step reads; None if it reads none of them.
+
+        Other folders of the store may belong to other callers.
         """
         results = self._results(draft)
         if not results:
@@ -76,7 +79,7 @@ class WorkflowStep(Operation):
 
 
 def step_folders(store: Workspace, own: Path, outputs: Iterable[Sequence[str]]) -> tuple[PurePosixPath, ...]:
-    """The folder of a step and those of the outputs of other steps, in the store."""
+    """The folders in the store that a step may use: its own, and those of the outputs of other steps."""
     folders = dict.fromkeys([own, *(Path(path).parent for paths in outputs for path in paths)])
     return tuple(PurePosixPath(folder.relative_to(store.root)) for folder in folders)
 
@@ -96,7 +99,7 @@ def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[
 
 
 def _not_available(name: str, surface: Surface) -> ToolError:
-    """Workflows come from other servers too, so the tool may exist and be switched off here."""
+    """The error for an unknown tool. Workflows come from other servers too, so the tool may be switched off here."""
     error = no_such_tool(name, surface)
     hint = "The server's options `--toolsets` and `--toolboxes` switch tools on."
     return ToolError(error.code, error.stage, error.message, f"{error.suggestion} {hint}")
@@ -114,7 +117,7 @@ def require_container(tool: Tool) -> None:
 
 
 def require_bare_names(arguments: Any) -> None:
-    """Raises ToolError for an output in a folder."""
+    """Raises ToolError for an output whose path has a folder."""
     if isinstance(arguments, Mapping):
         for key, value in arguments.items():
             if key.replace("-", "_") in _OUTPUTS and isinstance(value, str) and "/" in value:

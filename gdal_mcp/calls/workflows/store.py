@@ -80,11 +80,13 @@ class StepStore:
 
     @property
     def workspace(self) -> Workspace:
-        """The store as a workspace of a workflow's own calls. No tool lists it and no argument of a user names it."""
+        """The store as a workspace for the steps of a workflow. No tool lists it, and no argument of a user can name
+        it.
+        """
         return Workspace(self.folder, writable=True)
 
     def prepare(self, owner: tuple[int, int]) -> None:
-        """Makes the folder. Raises OSError."""
+        """Makes the folder, which belongs to the user of the containers. Raises OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _give(self.folder, owner)
 
@@ -189,7 +191,7 @@ class StepStore:
             os.close(lock)
 
     def _measured(self, record: Path) -> tuple[str, int]:
-        """The run that made a recorded result and the bytes of its files; no run if the record cannot be read."""
+        """The run that made a recorded result, and the bytes of its files; "" and 0 if the record cannot be read."""
         try:
             files = json.loads(record.read_text(encoding="utf-8"))["files"]
             first = Path(next(iter(files))).relative_to(self.folder)

@@ -8,23 +8,21 @@ from itertools import takewhile
 from statistics import median
 from typing import Final, TypeAlias
 
-from gdal_mcp.calls.workflows.checked import Checked
+from gdal_mcp.calls.workflows.checked import CheckedWorkflow
 from gdal_mcp.plan import Draft
 
-Command: TypeAlias = tuple[
-    str, ...
-]  # the first words of a command line, which name a program and its algorithm
+Command: TypeAlias = tuple[str, ...]  # the first words of a command line: a program and its algorithm
 # the seconds of a principal's earlier successful calls, by the commands in the question
 FindSeconds: TypeAlias = Callable[[str, Sequence[Command]], Mapping[Command, Sequence[float]]]
 
 _NAME: Final = re.compile(
     r"[a-z][a-z-]*", re.ASCII
-)  # of an algorithm; options begin with -, and paths with /
+)  # a word of an algorithm; options begin with -, and paths with /
 FEWEST: Final = 3  # calls; the median of fewer says nothing about the next one
 
 
-def expected_time(checked: Checked, principal: str, find: FindSeconds) -> str:
-    """One line for the question; "" if no step runs."""
+def expected_time(checked: CheckedWorkflow, principal: str, find: FindSeconds) -> str:
+    """The line of the question with the expected time; "" if no step runs."""
     steps = [step for step in checked.steps if step.result is None]
     commands = {step.id: _command(step.draft) for step in steps}
     by_command = find(principal, tuple(dict.fromkeys(command for command in commands.values() if command)))

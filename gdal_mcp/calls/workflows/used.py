@@ -1,4 +1,4 @@
-"""The files of workspaces that a step reads, and whether they are still the same.
+"""Records the files of workspaces that a step reads, and detects changes of them.
 
 Invariants:
 * the content decides whether a result can be used again: it is part of the key of a step;

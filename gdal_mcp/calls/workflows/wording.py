@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 _STEP_KEYS: Final = "id, tool, arguments, after"
-# by the type of the error and the last key of its location
+# messages by the type of the error and the last key of its location
 _BY_KEY: Final[Mapping[tuple[str, str], str]] = {
     ("missing", "workflow"): 'is missing; it is the version of the format: "workflow": 1',
     ("literal_error", "workflow"): "must be 1, the version of the format",

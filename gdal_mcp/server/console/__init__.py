@@ -1,1 +1,1 @@
-"""The web console: authentication, what each viewer sees, and the page itself."""
+"""The web console: authentication, the data for each viewer, and the page itself."""

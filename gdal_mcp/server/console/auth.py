@@ -1,10 +1,11 @@
-"""Authentication of the console's requests.
+"""Authenticates the requests of the console.
 
 Invariants:
-* every request needs a session, or in HTTP mode a token, that is valid at that moment and may read;
-* without authentication only a login is read, within seconds; the slowest make room for new ones;
-* requests that another site makes a browser send are refused: they have a foreign Origin, and never the key of a session;
-* requests that change something are JSON, from a page of our own.
+* every request needs a session, or in HTTP mode a token, that is valid at that moment and has the scope to read;
+* without authentication, only logins are read, and only for seconds; the oldest ones are cancelled to make room;
+* requests that another site makes a browser send are refused: they have a foreign Origin, and never the key of a
+  session;
+* requests that change something must be JSON from a page of this console.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator
@@ -21,10 +22,11 @@ from gdal_mcp.server.http.guard import TooLarge, TooSlow, complete_body
 from sandbox.parsing import parse_json
 
 KEY_HEADER: Final = "X-Console-Key"
-BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims
+BODY_BYTES: Final = 16 << 10  # bytes; the longest body is a token with many claims
 _BODY_VALUES: Final = 1000  # members and elements
-TICKET_BYTES: Final = 1 << 10  # of a login where only login tokens are accepted; one has a hundred
-BODY_SECONDS: Final = 5.0  # a page sends its whole body at once
+# bytes of a login where only login tokens are accepted; such a login has a hundred
+TICKET_BYTES: Final = 1 << 10
+BODY_SECONDS: Final = 5.0  # seconds; a page sends its whole body at once
 MAX_PENDING_LOGINS: Final = 16  # logins that are read at once
 _OURS: Final = ("same-origin", "none")  # accepted values of Sec-Fetch-Site
 
@@ -32,7 +34,7 @@ Verify = Callable[[str], Awaitable[Principal | None]]
 
 
 class Refused(Exception):
-    """A refused request: its HTTP status, and the reason in a sentence."""
+    """A refused request: its HTTP status, and the reason as a sentence."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -42,13 +44,13 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoginThrottle:
-    """Bounds the logins that are being read. For one event loop."""
+    """Bounds the number of logins that are being read. For one event loop."""
 
     _reading: list[anyio.CancelScope] = field(default_factory=list)
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Always yields a slot, if necessary by cancelling the oldest login, which gets Refused."""
+        """Always yields a slot. If none is free, the oldest login is cancelled, which raises Refused in that login."""
         while len(self._reading) >= MAX_PENDING_LOGINS:
             self._reading.pop(0).cancel()
         with anyio.CancelScope() as mine:
@@ -64,7 +66,10 @@ class LoginThrottle:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAuth:
-    """Authenticates for one console. `origins` are those of its own page; `verify` returns the principal of a token."""
+    """Authenticates the requests of one console.
+
+    `origins` are those of its own page; `verify` returns the principal of a token.
+    """
 
     local: Principal
     tickets: LoginTokens
@@ -75,7 +80,7 @@ class ConsoleAuth:
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
 
     async def enter(self, request: Request) -> ConsoleSession:
-        """A session for a valid login token or token. Raises Refused."""
+        """Opens a session for a valid login token or access token. Raises Refused."""
         with self.throttle.slot():
             body = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
         ticket, token = body.get("ticket"), body.get("token")
@@ -88,7 +93,7 @@ class ConsoleAuth:
         raise Refused(401, "That token is not valid here.")
 
     async def viewer(self, request: Request) -> Viewer:
-        """Who sent a request. Raises Refused without a valid session or token."""
+        """The sender of a request. Raises Refused without a valid session or token."""
         self._require_own_page(request)
         if "authorization" in request.headers:
             kind, _, token = request.headers["authorization"].partition(" ")
@@ -111,7 +116,7 @@ class ConsoleAuth:
             self.sessions.close(session.id)
 
     async def body(self, request: Request, most: int = BODY_BYTES) -> dict[str, Any]:
-        """The JSON object that one of our own pages sent. Raises Refused."""
+        """The JSON object of a request from one of the console's pages. Raises Refused."""
         if request.headers.get("origin") is None and "authorization" not in request.headers:
             raise Refused(403, "Changes are accepted only from the console's own page.")
         self._require_own_page(request)

@@ -1,6 +1,8 @@
-"""When the console of a server over stdio opens: at the start, once a question needs it, or when a person asks for it.
+"""Opens the console of a server over stdio: at the start, at the first question that needs it, or on a user's
+request.
 
-Light, since every server over stdio loads it at its start: what serves the page is loaded when it opens.
+Every server over stdio imports this module when it starts, so the modules that serve the page are imported only when
+it opens.
 """
 
 from functools import partial
@@ -17,7 +19,7 @@ from gdal_mcp.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from gdal_mcp.server.app import App
 
-LOOK_SECONDS: Final = 1.0  # between two looks whether a person asked for the page
+LOOK_SECONDS: Final = 1.0  # seconds between two checks whether a user requested the page
 
 _log = structlog.get_logger()
 
@@ -29,18 +31,20 @@ class Autostart:
         self._mode = settings.console
         self._state_dir = settings.state_dir
         self._needed = anyio.Event()
-        self._has_outcome = anyio.Event()  # it is open, or cannot be
+        self._has_outcome = anyio.Event()  # set when the page is open, or cannot be opened
         self._address: str | None = None
 
     async def url(self, needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
-        """The address of the page, which signs nobody in. If `needed`, opens the page first and waits for it."""
+        """The address of the page, without a login token. If `needed`, opens the page first and waits until it is
+        open.
+        """
         if needed and self._mode != "off":
             self._needed.set()
             await self._has_outcome.wait()
         return self._address
 
     async def serve_when_needed(self, app: "App") -> None:
-        """Waits until the page is wanted, and serves it until it is cancelled."""
+        """Waits until the page is needed, and serves it until it is cancelled."""
         if self._mode == "off":
             return
         look = partial(runtime_file.open_requested, self._state_dir)
@@ -50,7 +54,7 @@ class Autostart:
         try:
             server = await anyio.to_thread.run_sync(import_module, "gdal_mcp.server.console.local_server")
             await server.serve(app, self._opened)
-        except SettingsError as error:  # calls go on; they can be approved in other ways
+        except SettingsError as error:  # the server continues without it; calls can be approved in other ways
             _log.error("no_console", reason=str(error))
         finally:
             self._address = None

@@ -1,10 +1,10 @@
-"""The files in the workspaces of a viewer, with thumbnails, and the creation of folders.
+"""Lists the files in the workspaces of a viewer, and creates folders.
 
 Invariants:
 * a viewer sees what a call of `list_workspace` by the same principal shows, without approval;
-* only a viewer who could approve a call that writes can create a folder, and only where the policy does not deny one;
+* only a viewer who could approve a call that writes can create a folder, and only where the policy does not deny it;
   the audit log records it first;
-* if the server runs as root, a new folder gets the owner of the folder around it, as the outputs of calls do.
+* if the server runs as root, a new folder gets the owner of its parent folder, as the outputs of calls do.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from gdal_mcp.policy.policy import Deny, case, decide
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.operations.unasked import call_unasked
+from gdal_mcp.server.operations.allowed_calls import call_if_allowed
 from sandbox.errors import SandboxError
 from sandbox.workspace import WorkspacePath, Workspaces
 
-ROWS: Final = 60  # of a folder at once
-TOOL: Final = "console.make_folder"  # in the audit log and for the policy
+ROWS: Final = 60  # entries in one page of a folder
+TOOL: Final = "console.make_folder"  # name of this action in the audit log and the policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Browse:
     async def rows(self, viewer: Viewer, path: str | None, cursor: str | None) -> dict[str, Any]:
         """A page of the entries of a folder. Raises Refused."""
         arguments = {"path": path or ".", "limit": ROWS, **({"cursor": cursor} if cursor else {})}
-        reply = await call_unasked(self.app, viewer.principal, "list_workspace", arguments)
+        reply = await call_if_allowed(self.app, viewer.principal, "list_workspace", arguments)
         if reply is None:
             raise Refused(403, "The policy asks a person before files are listed.")
         if reply.error is not None:
@@ -40,7 +40,7 @@ class Browse:
         return {"entries": reply.result["entries"], "next": reply.result.get("next_cursor")}
 
     def make_folder(self, viewer: Viewer, workspaces: Workspaces, path: object) -> dict[str, str]:
-        """Makes one folder in a folder that exists. Raises Refused, AuditUnavailable."""
+        """Creates one folder in an existing folder. Raises Refused, AuditUnavailable."""
         if not (viewer.decides and viewer.principal.holds(WRITE)):
             raise Refused(403, "Making a folder needs the scopes gdal:approve and gdal:write.")
         target = self._target(viewer, workspaces, path)

@@ -1,8 +1,8 @@
-"""Outputs as files for a person's disk.
+"""Sends outputs as downloads.
 
 Invariants:
-* what is sent is a listed output, found by its number; no path ever comes from a client;
-* a link cannot be guessed, works once, within a minute, and only for what its viewer may still see then;
+* only a listed output is sent, found by its number; no path ever comes from a client;
+* a link cannot be guessed, and works once, within a minute, only while its viewer may see the output;
 * a browser that displays the file runs no script in it.
 """
 
@@ -20,17 +20,17 @@ from gdal_mcp.server.http.sending import OpenFile, disposition
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces, open_file
 
-SECONDS: Final = 60.0  # from the click to the browser's request
-# of a downloaded file: if a browser displays it, no script runs and nothing is loaded
+SECONDS: Final = 60.0  # seconds between the click and the browser's request
+# the content security policy of a downloaded file: if a browser displays it, no script runs and nothing is loaded
 FILE_POLICY: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
-_MOST: Final = 256  # links of one principal at once
+_MOST: Final = 256  # links of one principal at the same time
 
 
 @dataclass(slots=True)
 class Links:
-    """Links to outputs that were asked for, since a browser cannot send a session's key with a download."""
+    """Links for downloads, because a browser cannot send the key of a session with a download."""
 
-    # for whom, which output, until when
+    # by link: its viewer, the number of the output, and when it expires
     _open: dict[str, tuple[Viewer, int, float]] = field(default_factory=dict)
 
     def new(self, viewer: Viewer, number: int) -> str:
@@ -43,7 +43,9 @@ class Links:
         return name
 
     def take(self, name: str) -> tuple[Viewer, int]:
-        """The viewer and the output of a link. Raises Refused for a link that was used or never issued."""
+        """The viewer and the output number of a link. Raises Refused for a link that was used, expired or never
+        issued.
+        """
         viewer, number, ends = self._open.pop(name, (None, 0, 0.0))
         if viewer is None or ends <= time.monotonic():
             raise Refused(404, "This link was already used or has expired. Click Download again.")
@@ -51,7 +53,7 @@ class Links:
 
 
 def download(workspaces: Workspaces, artifact: Artifact) -> OpenFile:
-    """The file as it is now. Raises Refused if it is a folder or was replaced by something else."""
+    """The current file of an output. Raises Refused if it is a folder or was replaced by something else."""
     try:
         located = workspaces.input(artifact.path)
         if str(located) != artifact.path or located.is_folder:

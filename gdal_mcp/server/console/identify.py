@@ -1,8 +1,8 @@
-"""The values of a raster at a place on the map, read by `raster pixel-info` in a container like every other call.
+"""Reads the values of a raster at a position on the map, by calls of `raster pixel-info` in a container.
 
 Invariants:
-* values are read only for a viewer whom the policy lets read the dataset without approval, and who has its workspace;
-* calls are made one at a time, so that clicks never take the permits of calls.
+* values are read only for a viewer who has the workspace, and whom the policy lets read the dataset without approval;
+* calls are made one at a time, so that clicks never take the slots of other calls.
 """
 
 import math
@@ -17,7 +17,7 @@ from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.operations.unasked import call_unasked
+from gdal_mcp.server.operations.allowed_calls import call_if_allowed
 from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 from sandbox.workspace import Workspaces
 
@@ -27,7 +27,7 @@ LIMITS: Final = (180.0, 90.0)  # degrees of longitude and latitude
 
 @dataclass(slots=True)
 class Identify:
-    """For one event loop."""
+    """Reads values for the viewers of one server. For one event loop."""
 
     app: App
     store: ArtifactStore
@@ -59,11 +59,11 @@ class Identify:
     async def _read(self, artifact: Artifact, viewer: Viewer, position: list[float]) -> Reply | None:
         algorithm_arguments = {"input": artifact.path, "position": position, "position_crs": "EPSG:4326"}
         arguments = {"algorithm": "raster pixel-info", "arguments": algorithm_arguments}
-        return await call_unasked(self.app, viewer.principal, "gdal_read", arguments)
+        return await call_if_allowed(self.app, viewer.principal, "gdal_read", arguments)
 
 
 def _degrees(position: object) -> list[float]:
-    """Raises Refused."""
+    """The position as numbers. Raises Refused for an invalid one."""
     numbers = position if isinstance(position, list) else []
     degrees = [
         float(number) for number in numbers if isinstance(number, int | float) and math.isfinite(number)

@@ -2,7 +2,7 @@
 
 Invariants:
 * the registry is queried once in LOOK_SECONDS, however many viewers there are, and not at all without viewers;
-* each viewer is sent what that viewer may see, and only when it changed;
+* each viewer gets only what that viewer may see, and only when it changed;
 * a stream ends with its viewer's session or token.
 """
 
@@ -26,11 +26,11 @@ from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 LOOK_SECONDS: Final = 0.5
-# how long a stream is silent at most, and how late it sees that its token was revoked
+# seconds: the longest silence of a stream, and the interval at which its session or token is checked
 BEAT_SECONDS: Final = 10.0
 STREAMS: Final = 32
 STREAMS_EACH: Final = 8
-_DECIDED: Final = 20  # of the latest decisions
+_DECIDED: Final = 20  # the number of latest decisions that are shown
 
 StillValid = Callable[[], Awaitable[bool]]
 

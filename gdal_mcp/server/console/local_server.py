@@ -16,20 +16,23 @@ from gdal_mcp.server.console import runtime_file
 from gdal_mcp.server.console.routes import PATH, advertisement, build_console
 from gdal_mcp.server.http.concurrency import RequestLimit
 from gdal_mcp.server.http.guard import HostFilter
-from gdal_mcp.server.http.serving import Listening, bind, serve_routes
+from gdal_mcp.server.http.serving import ListenOptions, bind, serve_routes
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.web import LOOPBACK
 from sandbox.engines.opening import open_engine
 from sandbox.errors import EngineUnavailable
 
 HOST: Final = "127.0.0.1"
-EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - of a container's own network, of which the loopback of the host alone leads here
-_REQUESTS: Final = 128  # at once: the streams and what a person can click on
+EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - in the network of a container that only the loopback of the host reaches
+_REQUESTS: Final = 128  # open requests: the streams and what a person can click on
 _log = structlog.get_logger()
 
 
 async def serve(app: App, opened: Callable[[str], None]) -> None:
-    """Serves until it is cancelled; `opened` is called with the address. Raises SettingsError for a port that is taken."""
+    """Serves until it is cancelled. `opened` is called with the address.
+
+    Raises SettingsError if the port is not free.
+    """
     wanted, state = app.settings.console_port, app.settings.state_dir
     host, published = await anyio.to_thread.run_sync(_place, app.settings)
     try:
@@ -52,7 +55,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     def started() -> None:
         try:
             runtime_file.put(state, advert)
-        except OSError as error:  # nobody can sign in; calls go on
+        except OSError as error:  # nobody can sign in, but the server continues
             _log.warning("console_not_advertised", reason=str(error))
         opened(url)
 
@@ -60,7 +63,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         await serve_routes(
             HostFilter(page, limit, hosts, origins, ()),
             bound,
-            Listening(_REQUESTS, _REQUESTS // 2),
+            ListenOptions(_REQUESTS, _REQUESTS // 2),
             started=started,
             ending=limit.close,
         )
@@ -69,9 +72,10 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
 
 
 def _place(settings: Settings) -> tuple[str, int]:
-    """The address to listen on, and the port by which this machine's browser reaches it; 0 for the one that is bound.
+    """The address to listen on, and the published port by which a browser on this machine reaches it.
 
-    Raises SettingsError for a container whose port leads nowhere, or to other machines.
+    The port is 0 if it is the one that will be bound. Raises SettingsError for a container whose port is not
+    published, or not only on the loopback of this machine.
     """
     if not in_container():
         return HOST, 0

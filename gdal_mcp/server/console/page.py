@@ -1,4 +1,4 @@
-"""The page's own files, and the headers of every answer of the console."""
+"""The page's own files, and the headers of every response of the console."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# `trusted-types`: no text becomes markup, whatever a script of the page would do with it
+# `trusted-types`: a script of the page cannot insert text as markup
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
@@ -27,7 +27,7 @@ _ALWAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GuardedRoute:
-    """An application whose answers all carry these headers, whatever they are."""
+    """An application whose responses all get the console's headers."""
 
     app: ASGIApp
 
@@ -40,9 +40,9 @@ class GuardedRoute:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        # without `app`, an unknown path is answered here and not by an application around this one
+        # without `app`, an unknown path is answered here, and not by an enclosing application
         inside = {name: value for name, value in scope.items() if name != "app"}
-        # none of our addresses is that long, and the router fails at a number of more than 4300 digits
+        # no valid path is that long, and the router fails for a number with more than 4300 digits
         app = self.app if len(scope["path"]) < 1000 else Response("There is no such page.\n", 404)
         await app(inside, receive, guarded)
 

@@ -1,12 +1,12 @@
-"""Thumbnails of outputs, each made once by the tool `preview`, in a container like every other call.
+"""Thumbnails of outputs, each made once by a call of the tool `preview` in a container.
 
 Invariants:
 * a thumbnail is made only for a viewer whom the policy lets read the dataset without approval;
-* thumbnails are made one at a time, so that a gallery never takes the permits of calls;
-* the file is checked to be the published one before and after it is drawn, so that no other content is stored as its thumbnail.
-  Other files that it reads, such as the sources of a VRT, are as they are then;
-* a thumbnail belongs to one output of one call, and is shown to those who have its workspace: two files with equal bytes can
-  show different things, as a VRT with relative paths does.
+* thumbnails are made one at a time, so that a gallery never takes the slots of other calls;
+* the file is checked to be the published one before and after it is drawn, so that no other content is stored as its
+  thumbnail. Other files that it reads, such as the sources of a VRT, may have changed since;
+* a thumbnail belongs to one output of one call, and is shown to viewers who have its workspace. Two files with equal
+  bytes have separate thumbnails, because they can show different things, such as two VRTs with relative paths.
 """
 
 import hashlib
@@ -30,15 +30,16 @@ from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.operations.unasked import UNLISTED, call_unasked
+from gdal_mcp.server.operations.allowed_calls import UNLISTED, call_if_allowed
 from gdal_mcp.settings.state import put_private
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.workspace import Workspaces, open_file
 
-FOLDER: Final = "previews"  # in the state folder
-PIXELS: Final = 320  # of the longer side
-MOST: Final = 4000  # files, a thumbnail and a legend for each output, some 100 MB; the oldest are removed
-WAITING: Final = 64  # requests; a page of the gallery has 24
+FOLDER: Final = "previews"  # name in the state folder
+PIXELS: Final = 320  # pixels of the longer side
+# files: a thumbnail and a legend for each output, together some 100 MB; the oldest are removed
+MOST: Final = 4000
+WAITING: Final = 64  # waiting requests; a page of the gallery has 24
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -49,7 +50,8 @@ class Pictures:
     app: App
     store: ArtifactStore
     _one: anyio.Lock = field(default_factory=anyio.Lock)
-    _without: set[str] = field(default_factory=set)  # keys of what GDAL cannot draw: each try is a call
+    # keys of outputs that GDAL cannot draw, because each attempt is a call
+    _without: set[str] = field(default_factory=set)
 
     async def of(
         self,
@@ -58,16 +60,16 @@ class Pictures:
         workspaces: Workspaces,
         operation: Operation = UNLISTED,
     ) -> bytes | None:
-        """The PNG of a dataset in these workspaces; None if it cannot be drawn, as a folder.
+        """The PNG of an output in these workspaces; None if it cannot be drawn, such as a folder.
 
-        Raises Refused when too many requests wait.
+        Raises Refused if too many requests wait.
         """
         if not _shows(artifact, workspaces):
             return None
         return await self._drawn(artifact, viewer, partial(self.store.open, artifact, workspaces), operation)
 
     async def of_input(self, path: str, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
-        """The PNG of any file of these workspaces; None if it cannot be drawn. Raises Refused."""
+        """The PNG of any file in these workspaces; None if it cannot be drawn. Raises Refused."""
         try:
             opened = await anyio.to_thread.run_sync(open_input, path, workspaces)
         except Gone:
@@ -99,7 +101,7 @@ class Pictures:
             try:
                 opened = await anyio.to_thread.run_sync(reopen)
             except (Absent, Gone):
-                return None  # it is not certain that the published file would be drawn
+                return None  # it might not be the published file that is drawn
             try:
                 drawing = await self._picture_and_facts(artifact, viewer, key, operation)
                 same = await anyio.to_thread.run_sync(opened.is_in_place)
@@ -113,9 +115,9 @@ class Pictures:
             return picture
 
     def legend(self, artifact: Artifact, workspaces: Workspaces) -> dict[str, Any]:
-        """How the values of a dataset became the colours of its picture, once that was drawn: `color`, `bands` and `stretch`.
+        """The legend of a picture that was drawn: how `color`, `bands` and `stretch` map the values to colours.
 
-        For threads. Raises Refused where there is no picture.
+        For threads. Raises Refused if there is no picture.
         """
         path = self.app.settings.state_dir / FOLDER / f"{_key(artifact)}.json"
         try:
@@ -128,9 +130,9 @@ class Pictures:
     async def _picture_and_facts(
         self, artifact: Artifact, viewer: Viewer, key: str, operation: Operation
     ) -> tuple[bytes, bytes] | None:
-        """The PNG, and what the tool says that it shows, as JSON."""
+        """The PNG, and the tool's description of the picture as JSON; None if there is no picture."""
         arguments = {"path": artifact.path, "max_size": PIXELS}
-        reply = await call_unasked(self.app, viewer.principal, "preview", arguments, operation=operation)
+        reply = await call_if_allowed(self.app, viewer.principal, "preview", arguments, operation=operation)
         picture = reply.done.preview if reply is not None and reply.done is not None else None
         if reply is not None and picture is not None:
             return picture, json.dumps(reply.result.get("shown", {})).encode()
@@ -140,7 +142,9 @@ class Pictures:
 
 
 def open_input(path: str, workspaces: Workspaces) -> Opened:
-    """A file of these workspaces, as an artifact whose digest is that of its metadata. Raises Gone where it cannot be opened."""
+    """A file in these workspaces, as an artifact whose digest is that of its metadata. Raises Gone if it cannot be
+    opened.
+    """
     with ExitStack() as stack:
         try:
             located = workspaces.input(path)
@@ -176,7 +180,7 @@ def _read_stored(path: Path) -> bytes | None:
 
 
 def _store(path: Path, data: bytes) -> None:
-    with suppress(OSError):  # on a full disk thumbnails are not stored, and everything else goes on
+    with suppress(OSError):  # if the disk is full, thumbnails are not stored, and everything else continues
         put_private(path, data)
         files = sorted(path.parent.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
         for old in files[MOST:]:

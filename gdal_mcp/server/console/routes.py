@@ -1,4 +1,4 @@
-"""The routes of one console, and its construction: for holders of tokens, and for the user who runs the server."""
+"""The routes of a console, and its construction: for holders of tokens, and for the user who runs the server."""
 
 import secrets
 import time
@@ -52,7 +52,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """One console. `secure` says whether browsers reach it by HTTPS alone."""
+    """One console. `secure` is True if browsers reach it only over HTTPS."""
 
     service: ConsoleService
     auth: ConsoleAuth
@@ -63,7 +63,7 @@ class Console:
     browse: Browse
     secure: bool = False
     links: Links = field(default_factory=Links)
-    # for what takes long
+    # for work that takes long: one at a time
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     def routes(self) -> list[BaseRoute]:
@@ -112,7 +112,10 @@ class Console:
         ]
 
     def _route(self, method: str, path: str, work: Callable[..., Any], *fields: str) -> Route:
-        """`work` gets the viewer, what the address names, and these fields of the query, or of the body of a POST."""
+        """A route that answers with the result of `work`.
+
+        `work` gets the viewer, the parameters in the path, and these fields of the query, or of the body of a POST.
+        """
 
         async def answer(request: Request) -> Any:
             viewer = await self.auth.viewer(request)
@@ -168,7 +171,7 @@ class Console:
     async def _me(self, viewer: Viewer) -> Any:
         try:
             workspaces = self._workspaces(viewer).items
-        except ToolError:  # a principal who only approves may have none
+        except ToolError:  # a principal who only approves may have no workspace
             workspaces = ()
         return {
             "principal": viewer.name,
@@ -182,7 +185,7 @@ class Console:
         }
 
     def _setup(self) -> dict[str, Any]:
-        """The settings of this server that are known without examining the host."""
+        """The settings of this server that are available without examining the host."""
         app, settings = self.service.app, self.service.app.settings
         image = app.hosting.known_image() or settings.image or next(iter(app.toolboxes.items)).image.reference
         return {
@@ -192,7 +195,7 @@ class Console:
         }
 
     def _workspaces(self, viewer: Viewer) -> Workspaces:
-        """All workspaces for administrators; for others those that the policy gives. Raises ToolError if it gives none."""
+        """All workspaces for administrators; for others, those in the policy. Raises ToolError if there are none."""
         app = self.service.app
         return app.workspaces if viewer.is_admin else app.entitlements.of(viewer.name).workspaces
 
@@ -213,7 +216,7 @@ class Console:
         return undone
 
     def _drawn(self, find: Callable[..., Artifact]) -> Callable[..., Awaitable[Response]]:
-        """A handler that answers with the picture of what `find` finds."""
+        """A handler that answers with the picture of the output that `find` returns."""
 
         async def handler(viewer: Viewer, *named: Any) -> Response:
             artifact = await run_sync(find, viewer, *named)
@@ -253,7 +256,7 @@ class Console:
         return response
 
     def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
-        """A handler for administrators, one at a time since it may take long."""
+        """A handler for administrators. Such work may take long, so it is done one at a time."""
 
         async def handler(viewer: Viewer) -> Any:
             if not viewer.is_admin:
@@ -270,7 +273,7 @@ def _png(picture: bytes | None) -> Response:
 
 
 def _figures(app: App) -> dict[str, Any]:
-    """Figures of the last day and in total. Raises RegistryUnavailable."""
+    """The statistics of the last day and in total. Raises RegistryUnavailable."""
     return {"since": "24h", **figures.figures(app.registry, app.toolboxes.tools, time.time() - _DAY)}
 
 
@@ -281,7 +284,7 @@ def _checkpoint(app: App) -> dict[str, Any]:
 
 
 def _verified(app: App) -> dict[str, Any]:
-    """The result of verifying the whole log. Raises AuditUnavailable."""
+    """The result of verifying the whole audit log. Raises AuditUnavailable."""
     verification = verify(app.audit.path)
     return {**asdict(verification), "checkpoint": str(verification.last)}
 
@@ -293,16 +296,17 @@ def _examined(app: App) -> dict[str, Any]:
 
 
 def home_url(settings: Settings, port: int) -> str | None:
-    """Where the console of a server over HTTP is; None if it has none."""
+    """The address of the console of a server over HTTP; None if it has no console."""
     return None if settings.console == "off" else f"{address.base_url(settings, port)}{PATH}/"
 
 
 def console_routes(
     app: App, port: int, authenticate: Callable[[Headers], Awaitable[Principal | None]]
 ) -> list[BaseRoute]:
-    """The routes of the page; none if the settings turn it off. `authenticate` returns the principal for a request's headers.
+    """The routes of the console; none if the settings turn it off.
 
-    A server without authentication still requires a session: there only the link of `gdal-mcp console` opens the page.
+    `authenticate` returns the principal for a request's headers. A server without authentication still requires a
+    session, which only the link of `gdal-mcp console` opens.
     """
     settings = app.settings
     if (home := home_url(settings, port)) is None:
@@ -313,7 +317,7 @@ def console_routes(
 
     advert = advertisement(app, home)
     runtime_file.put(settings.state_dir, advert)
-    # pages of other origins that may call the protocol are not part of the console
+    # the page accepts no requests from other origins, even those that may call the protocol
     origins = address.origins(settings.model_copy(update={"http_origins": ()}), port)
     return build_console(app, advert, origins, None if settings.no_auth else verify).routes()
 
@@ -326,7 +330,7 @@ def advertisement(app: App, url: str) -> Advertisement:
 def build_console(
     app: App, advertisement: Advertisement, origins: Collection[str], verify: Verify | None
 ) -> Console:
-    # Browsers distinguish cookies by host and name, not by port: two servers of one host need two names.
+    # Browsers distinguish cookies by host and name, not by port, so two servers on one host need different names.
     auth = ConsoleAuth(
         local_user(), LoginTokens(advertisement.secret), f"gdal-mcp-{app.owner.id}", origins, verify
     )

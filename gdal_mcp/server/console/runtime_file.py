@@ -1,6 +1,7 @@
-"""Tells `gdal-mcp console` where the consoles of one state folder are: a private file for each running server.
+"""Private files that tell `gdal-mcp console` the addresses of the running consoles of one state folder.
 
-Anybody who can read such a file can sign in: only this user, who can access everything else of the server too.
+Anybody who can read such a file can sign in. That is only this user, who can access everything else of the server
+too.
 """
 
 import json
@@ -13,14 +14,14 @@ from typing import Final
 
 from gdal_mcp.settings.state import put_private
 
-FOLDER: Final = "consoles"  # in the state folder
+FOLDER: Final = "consoles"  # name in the state folder
 _REQUEST_FILE: Final = "wanted"
 _FRESH: Final = 30.0  # seconds for which a request for a console is valid
 
 
 @dataclass(frozen=True, slots=True)
 class Advertisement:
-    """One console: its server, its address, and the secret that makes login tokens for it."""
+    """One console: its server, its address, and the secret for its login tokens."""
 
     server: str
     address: str

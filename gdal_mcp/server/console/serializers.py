@@ -1,4 +1,4 @@
-"""The console's JSON for each kind of record. Pure. Texts are not escaped: the page inserts them as text only."""
+"""Converts records to the JSON of the console. Pure. Texts are not escaped: the page inserts them as text only."""
 
 import shlex
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def _fields(row: object, *names: str) -> dict[str, Any]:
 
 
 def question(row: Approval, viewer: Viewer) -> dict[str, Any]:
-    """An open question, with all that a person needs to decide."""
+    """An open question, with everything that a person needs to decide."""
     return {
         **_fields(row, "id", "tool", "principal", "effect", "created", "expires", "ways", "workspaces"),
         "call": row.call_id,
@@ -32,7 +32,7 @@ def question(row: Approval, viewer: Viewer) -> dict[str, Any]:
 
 
 def can_be_granted(row: Approval) -> bool:
-    """True if such calls can be approved in advance; some are decided by a person every time."""
+    """True if calls like this one can be approved in advance. Some calls always need a separate decision."""
     details = row.details
     asked_always = details.get("code") or any(
         (details.get(key) or {}).get("shown") for key in ("moves", "removes")
@@ -77,7 +77,7 @@ def listed(call: Call) -> dict[str, Any]:
 
 
 def artifact(output: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]:
-    """An output; `dataset` is what its call recorded of it, if it is one of the call's datasets."""
+    """An output. `dataset` is its description in the record of its call, if it is one of the call's datasets."""
     return {
         **_fields(output, "id", "path", "name", "media_type", "created", "state"),
         "call": output.call_id,

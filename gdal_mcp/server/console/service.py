@@ -1,10 +1,12 @@
-"""What a viewer sees and does: the console without HTTP.
+"""The data and the actions of a viewer: the console without HTTP.
 
 Invariants:
 * a viewer who may not see a principal's records gets the same answer as if they did not exist;
-* decisions, undos and revocations are in the audit log before they happen; a cancellation is in the record of the call's end.
+* decisions, undos and revocations are in the audit log before they happen; a cancellation is in the record of the
+  call's end.
 
-Methods are for threads, except `cancel`, which is for the event loop. They raise Refused for what is missing or not allowed.
+Methods are for threads, except `cancel`, which is for the event loop. They raise Refused if something does not exist
+or is not allowed.
 """
 
 import time
@@ -14,7 +16,7 @@ from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approval, Decision, Grant
 from gdal_mcp.approvals.states import APPROVED_STATES, OPEN
-from gdal_mcp.calls.activity import Changed
+from gdal_mcp.calls.activity import ChangedCall
 from gdal_mcp.records.audit import tail
 from gdal_mcp.records.registry import Artifact, Call
 from gdal_mcp.records.statement import record, statement
@@ -24,11 +26,11 @@ from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.operations.undoing import can_undo, undo
 
-ROWS: Final = 50  # of the history at once
-TILES: Final = 24  # outputs at once
+ROWS: Final = 50  # calls in one page of the history
+TILES: Final = 24  # outputs in one page
 GRANT_MINUTES: Final = (15, 30, 60)
 _AUDIT_LOOK: Final = 2000  # records at the end of the log that are searched for those of one call
-_WORDS: Final = 8  # in a search; each is looked for in every row
+_WORDS: Final = 8  # words of a search; each is searched in every row
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class ConsoleService:
     app: App
 
     def decide(self, viewer: Viewer, approval_id: str, approved: object) -> dict[str, Any]:
-        """`yours` is False if the question was already decided, or expired.
+        """Decides a question. `yours` is False if the question was already decided or has expired.
 
         Raises ToolError if the policy does not accept approval by the console, AuditUnavailable.
         """
@@ -55,7 +57,7 @@ class ConsoleService:
         return {**serializers.decision(row), "yours": yours}
 
     def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> dict[str, Any]:
-        """Approves this question, and for some minutes further calls of its tool in its workspaces."""
+        """Approves this question, and further calls of its tool in its workspaces for some minutes."""
         if not isinstance(minutes, int) or isinstance(minutes, bool) or minutes not in GRANT_MINUTES:
             raise Refused(400, f"Approval in advance must be for one of {GRANT_MINUTES} minutes.")
         row = self._question(viewer, approval_id)
@@ -79,7 +81,9 @@ class ConsoleService:
         return row
 
     def replaced(self, viewer: Viewer, approval_id: str, number: int) -> Artifact:
-        """The output that a question's call would replace or delete, counted over what it replaces and then deletes."""
+        """The output that a question's call would replace or delete, by its number: replaced ones first, then deleted
+        ones.
+        """
         details = self._question(viewer, approval_id).details
         writes = (details.get("writes") or {}).get("shown") or ()
         rows = [row for write in writes for row in write["replaces"]["shown"]]
@@ -105,7 +109,10 @@ class ConsoleService:
         cursor: str | None,
         checks: str | None = None,
     ) -> dict[str, Any]:
-        """Calls that contain all words of the text, newest first; those that only check another call if `checks` is set."""
+        """The calls that contain all words of the text, newest first.
+
+        Calls that only check another call are included if `checks` is set.
+        """
         words = tuple((text or "")[:400].split())
         if len(words) > _WORDS:
             raise Refused(400, f"Search for at most {_WORDS} words.")
@@ -149,14 +156,16 @@ class ConsoleService:
             raise Refused(404, "That call does not exist.")
         return call
 
-    def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], Changed]:
-        """Undoes a call: what was done, and the change to announce. Raises SandboxError if it is not possible."""
+    def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], ChangedCall]:
+        """Undoes a call. Returns the result, and the change to announce. Raises SandboxError if an undo is not
+        possible.
+        """
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
         undone = undo(self.app, call.id, viewer.name)
         uris = (Path(path).as_uri() for path in dict.fromkeys((*undone["restored"], *undone["taken_away"])))
-        return undone, Changed(call.principal, call.id, tuple(uris))
+        return undone, ChangedCall(call.principal, call.id, tuple(uris))
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         try:
@@ -208,6 +217,6 @@ class ConsoleService:
 
 
 def _is_sidecar(path: str, dataset: str) -> bool:
-    """True if a file is a sidecar of a dataset: `dem.tif.aux.xml` and `roads.dbf`, of `dem.tif` and `roads.shp`."""
+    """True if a file is a sidecar of a dataset, as `dem.tif.aux.xml` is of `dem.tif`, and `roads.dbf` of `roads.shp`."""
     stem = dataset.rpartition(".")[0] or dataset
     return path != dataset and (path.startswith(f"{dataset}.") or path.rpartition(".")[0] == stem)

@@ -1,14 +1,12 @@
-"""The viewers of the page, what they may see and do, their sessions, and the login tokens that open one.
+"""The viewers of the console, their permissions, their sessions, and the login tokens that open a session.
 
-Anybody who can read this user's files can make a login token.
-
-Invariants:
-* a session needs two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which it keeps
-  from every other page and port. The cookie alone, which browsers send to all ports of a host, opens nothing;
+Anybody who can read this user's files can make a login token. Invariants:
+* a session needs two secrets: one in a cookie, which the browser hides from every script, and one in a header, which
+  it hides from every other page and port. The cookie, which browsers send to all ports of a host, is not sufficient
+  by itself;
 * a session that was opened with a token is valid only as long as the token;
 * the number of sessions and their duration are bounded;
-* a login token is made with the secret of one server and opens one session of it, once, within a minute, however long the server
-  remembers it.
+* a login token is made with the secret of one server. It opens one session of that server, once, within a minute.
 """
 
 import hmac
@@ -21,15 +19,18 @@ from typing import Final
 from gdal_mcp.policy.identity import ADMIN, APPROVE, Principal
 from gdal_mcp.server.http.signing import Signer
 
-SECONDS: Final = 12 * 3600.0  # for one session: a working day
-MOST: Final = 64  # sessions at once; the oldest makes room
-MAX_PER_PRINCIPAL: Final = 8  # for one principal
-LINK_SECONDS: Final = 60  # from the command that made it to the browser that shows it
+SECONDS: Final = 12 * 3600.0  # seconds that a session lasts: a working day
+MOST: Final = 64  # sessions at the same time; a new one replaces the oldest
+MAX_PER_PRINCIPAL: Final = 8  # sessions of one principal at the same time
+LINK_SECONDS: Final = 60  # seconds between the command that makes a link and the browser that opens it
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """A principal at a page. `session` tells two windows of one person apart in records; it is not secret."""
+    """A principal at a page.
+
+    `session` distinguishes the windows of one person in records. It is not secret.
+    """
 
     principal: Principal
     session: str
@@ -48,7 +49,7 @@ class Viewer:
 
     @property
     def of(self) -> str | None:
-        """Whose records this viewer sees: this principal's, or everybody's when None."""
+        """The principal whose records this viewer sees; None for the records of all principals."""
         return None if self.is_admin else self.name
 
     @property
@@ -56,20 +57,22 @@ class Viewer:
         return f"console, session {self.session}"
 
     def sees_question(self, principal: str) -> bool:
-        """Whether this viewer sees questions about calls of `principal`: approvers see all that wait."""
+        """True if this viewer sees questions about calls of `principal`. Approvers see all open questions."""
         return self.decides or self.is_admin or principal == self.name
 
     def can_manage(self, principal: str) -> bool:
         return self.is_admin or principal == self.name
 
     def may_undo(self, principal: str) -> bool:
-        """An undo changes files, so it needs somebody who could have approved that."""
+        """True if the viewer may undo calls of `principal`: it changes files, so the viewer must be able to approve
+        that.
+        """
         return self.is_admin or (principal == self.name and self.decides)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSession:
-    """The session of one window. `token` is what it was opened with; None if that was a login token."""
+    """The session of one window. `token` opened it; None if it was opened with a login token."""
 
     id: str
     key: str
@@ -81,7 +84,7 @@ class ConsoleSession:
 
 @dataclass(slots=True, eq=False)
 class Sessions:
-    """The sessions of one server, in memory alone. For one event loop."""
+    """The sessions of one server, only in memory. For one event loop."""
 
     clock: Callable[[], float] = time.monotonic
     _open: dict[str, ConsoleSession] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class Sessions:
         self._open = {name: session for name, session in self._open.items() if now < session.ends}
         mine = [session.id for session in self._open.values() if session.principal == principal]
         for oldest in mine[: max(0, len(mine) + 1 - MAX_PER_PRINCIPAL)]:
-            self.close(oldest)  # many sessions of one principal end none of others
+            self.close(oldest)  # so one principal's many sessions close no sessions of others
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
         session_id, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
@@ -100,7 +103,7 @@ class Sessions:
         return session
 
     def find(self, session_id: str, key: str) -> ConsoleSession | None:
-        """The session with both secrets, unless it has expired."""
+        """The session with this id and key; None if there is none or it has expired."""
         session = self._open.get(session_id)
         if session is None or not hmac.compare_digest(session.key.encode(), key.encode("utf-8", "replace")):
             return None
@@ -114,7 +117,7 @@ class Sessions:
 
 
 def new_login_token(secret: str, now: float) -> str:
-    """A new token; `now` in seconds since the epoch."""
+    """A new login token. `now` is in seconds since the epoch."""
     nonce = secrets.token_urlsafe(16)
     ends, signature = Signer(lambda: now, secret.encode()).sign([nonce], LINK_SECONDS)
     return f"{ends}.{nonce}.{signature}"
@@ -122,14 +125,14 @@ def new_login_token(secret: str, now: float) -> str:
 
 @dataclass(slots=True, eq=False)
 class LoginTokens:
-    """Accepts the tokens of one server. For one event loop."""
+    """Accepts the login tokens of one server. For one event loop."""
 
     secret: str = field(repr=False)
     clock: Callable[[], float] = time.time
-    _used: dict[str, int] = field(default_factory=dict)  # until when each would have been valid
+    _used: dict[str, int] = field(default_factory=dict)  # used tokens, with the time at which each expires
 
     def take(self, text: str) -> bool:
-        """True if a token is valid. It cannot be used again."""
+        """True if a login token is valid. It cannot be used again."""
         ends, _, rest = text.partition(".")
         nonce, _, signature = rest.partition(".")
         if not Signer(self.clock, self.secret.encode()).verify([nonce], ends, signature):

@@ -1,10 +1,12 @@
-"""A workflow on the console: the prediction, result and state of each step, and running it again from a step.
+"""A workflow on the console: the prediction, the result and the state of each step, and a retry from a step.
 
 Invariants:
-* a picture of a step is only for a viewer who has every file of a workspace that the steps read, and every place that is written;
+* a picture of a step is only for a viewer who has the workspaces of all files that the steps read, and of all
+  outputs;
 * a workflow is run again only by its own caller, and is checked and approved like any call.
 
-Methods are for threads, except `retry`, which is for the event loop. They raise Refused for what is missing or not allowed.
+Methods are for threads, except `retry`, which is for the event loop. They raise Refused if something does not exist
+or is not allowed.
 """
 
 import json
@@ -29,7 +31,7 @@ from gdal_mcp.server.operations.forecasts import FOLDER, Forecasts
 from sandbox.workspace import Workspaces
 
 TOOL: Final = "workflow_run"
-# by an index on `started`; a step's call says in `approval` which workflow allowed it
+# uses the index on `started`; the `approval` of a step's call names the call of its workflow
 _STEP_CALLS: Final = "SELECT id, approval FROM calls WHERE started >= :begun AND started <= :ended AND approval LIKE :text ORDER BY rowid"
 
 
@@ -60,7 +62,7 @@ class Workflows:
         }
 
     def artifact(self, viewer: Viewer, workspaces: Workspaces, call_id: str, step: str) -> Artifact:
-        """The first output of a step, which lies outside every workspace."""
+        """The first output of a step, which is stored outside every workspace."""
         forecast, call = self._find(viewer, call_id)
         calls = self._step_calls(call)
         reused = {row["id"]: row["reused"] for row in forecast["steps"]}
@@ -79,9 +81,10 @@ class Workflows:
         return artifacts[0]
 
     async def retry(self, viewer: Viewer, call_id: str, step: object) -> dict[str, Any]:
-        """Runs the workflow again, as a new call. The results of a step and of all that depend on it are made again.
+        """Runs the workflow again as a new call, from a step on.
 
-        Answers when the call ends, which may take hours.
+        The results of this step and of all steps that depend on it are made again. Returns when the call ends, which
+        may take hours.
         """
         request = await run_sync(self._again, viewer, call_id, step)
         reply: Reply = await self.app.pipeline.call(request)
@@ -115,7 +118,7 @@ class Workflows:
 
     @staticmethod
     def _why_not(viewer: Viewer, call: Call) -> Refused | None:
-        """Why a viewer cannot run a workflow again; None if nothing prevents it."""
+        """The reason why a viewer cannot run a workflow again; None if nothing prevents it."""
         if call.principal != viewer.name:
             return Refused(403, "Only the caller of a workflow can run it again.")
         if call.finished is None:
@@ -125,7 +128,7 @@ class Workflows:
         return None
 
     def _find(self, viewer: Viewer, call_id: str) -> tuple[Mapping[str, Any], Call | None]:
-        """The forecast of a workflow, and the record of its call once that has begun."""
+        """The forecast of a workflow, and the record of its call; None if the call has not started."""
         forecast = Forecasts(self.app.settings.state_dir / FOLDER).get(call_id)
         if forecast is None:
             raise Refused(404, "That workflow does not exist.")
@@ -139,7 +142,7 @@ class Workflows:
         return next((row.id for row in pending if row.call_id == call_id), None)
 
     def _step_calls(self, call: Call | None) -> dict[str, Call]:
-        """The calls of the steps that began, by step; the last one of a step that had several."""
+        """The calls of the steps that started, by step; the last call of a step that had several."""
         if call is None:
             return {}
         end = f" of call {call.id}"
@@ -183,14 +186,20 @@ class Workflows:
 
 
 def picture_operation(store: StepStore, path: str) -> WorkflowStep:
-    """How the picture of a step's output is drawn: by a call that may read the folder of this step, and is not in the history."""
+    """The operation that draws the output of a step.
+
+    It may read the folder of this step, and is not in the history.
+    """
     place = store.workspace
     folders = step_folders(place, Path(path).parent, ())
     return WorkflowStep(store=place, folders=folders, in_history=False)
 
 
 def forget(store: StepStore, calls: set[str]) -> None:
-    """Removes the stored results of these calls, so that they are made again. Files are removed once nothing else uses them."""
+    """Removes the stored results of these calls, so that they are made again.
+
+    Their files are removed when no run uses them any more.
+    """
     for path in store.folder.glob("*.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             if json.loads(path.read_text(encoding="utf-8"))["call"] in calls:
@@ -198,7 +207,7 @@ def forget(store: StepStore, calls: set[str]) -> None:
 
 
 def _dependent(step: str, after: Mapping[str, Iterable[str]]) -> set[str]:
-    """A step and all that use its result, directly or not."""
+    """A step and all steps that use its result, directly or indirectly."""
     steps = {step}
     while more := {name for name, before in after.items() if name not in steps and steps & set(before)}:
         steps |= more

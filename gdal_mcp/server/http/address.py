@@ -1,4 +1,4 @@
-"""Where a server listens and by which names it is reached. Pure."""
+"""The address on which a server listens, and the names by which clients reach it. Pure."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -10,7 +10,10 @@ _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 def require_safe(settings: Settings, *, tokens: bool) -> None:
-    """Raises SettingsError for a server that strangers could use or eavesdrop on. `tokens` says whether any token exists."""
+    """Raises SettingsError for a server that strangers could use or eavesdrop on.
+
+    `tokens` is True if the server has any static token.
+    """
     problems = []
     if not (settings.loopback or settings.tls_cert or settings.behind_proxy):
         problems.append(
@@ -47,12 +50,15 @@ def base_url(settings: Settings, port: int) -> str:
 
 
 def resource(settings: Settings, port: int) -> str:
-    """The audience of tokens: the address of the protocol."""
+    """The audience of tokens: the address of the MCP endpoint."""
     return base_url(settings, port) + MCP_PATH
 
 
 def hosts(settings: Settings, port: int) -> tuple[str, ...]:
-    """Accepted values of the Host header. A page whose own name resolves to this host (DNS rebinding) sends another value."""
+    """Accepted values of the Host header.
+
+    A page whose own name resolves to this host (DNS rebinding) sends another value.
+    """
     accepted = [urlsplit(base_url(settings, port)).netloc, *settings.http_hosts]
     if settings.loopback:
         accepted += [f"{name}:{port}" for name in _LOOPBACK_NAMES]
@@ -60,7 +66,7 @@ def hosts(settings: Settings, port: int) -> tuple[str, ...]:
 
 
 def origins(settings: Settings, port: int) -> tuple[str, ...]:
-    """Accepted values of the Origin header: our own pages, and those in the settings."""
+    """Accepted values of the Origin header: the server's own pages, and those in the settings."""
     own = urlsplit(base_url(settings, port))
     accepted = [f"{own.scheme}://{own.netloc}", *settings.http_origins]
     if settings.loopback:

@@ -1,11 +1,12 @@
-"""A listening socket that bounds the connections without a request: in all, and of each peer.
+"""A listening socket that bounds the number of connections without a request, in total and for each peer.
 
 Invariants:
-* a silent connection of one peer never takes the place of another peer's: the peer with the most of them loses its oldest;
+* a silent connection of one peer never takes the place of another peer's: the peer with the most silent connections
+  loses its oldest;
 * a connection is not closed while a request on it is being answered;
-* a connection counts from the moment it is accepted, so before its TLS handshake.
+* a connection counts from the moment it is accepted, and so before its TLS handshake.
 
-It handles only sockets, and does not depend on the server that reads them.
+This module handles only sockets, and does not depend on the server that reads them.
 """
 
 import ipaddress
@@ -17,16 +18,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-_NETWORK: Final = 64  # bits of an IPv6 address that one subscriber has
+_NETWORK: Final = 64  # bits of an IPv6 network that belongs to one subscriber
 
 Client = tuple[str, int]  # address and port
 
 
 @dataclass(slots=True, eq=False)
-class Silent:
+class SilentConnections:
     """The open connections of one server on which no request is being answered. For one thread.
 
-    `most` is the number of them in all, and `each` that of one peer.
+    `most` bounds their number in total, `each` their number for one peer.
     """
 
     most: int
@@ -34,9 +35,9 @@ class Silent:
     _open: dict[Client, socket.socket] = field(default_factory=dict)
     _since: dict[Client, float] = field(
         default_factory=dict
-    )  # of the silent ones, by time.monotonic(); the oldest first
-    _fresh: set[Client] = field(default_factory=set)  # of those, the ones that never sent a request
-    _peers: Counter[str] = field(default_factory=Counter)  # silent ones by peer
+    )  # when each silent connection became silent, by time.monotonic(); oldest first
+    _fresh: set[Client] = field(default_factory=set)  # silent connections that never sent a request
+    _peers: Counter[str] = field(default_factory=Counter)  # number of silent connections by peer
 
     def opened(self, client: Client, connection: socket.socket) -> None:
         self._open[client] = connection
@@ -51,7 +52,7 @@ class Silent:
 
     @contextmanager
     def answering(self, client: Client | None) -> Iterator[None]:
-        """A request on this connection is being answered."""
+        """Marks a connection as busy while a request on it is being answered."""
         if client is None or client not in self._open:
             yield
             return
@@ -65,7 +66,7 @@ class Silent:
                 self._add(client)
 
     def end_unasked(self, seconds: float) -> None:
-        """Closes connections that have sent no request in so many seconds since they were accepted."""
+        """Closes connections that have sent no request within so many seconds after they were accepted."""
         until = time.monotonic() - seconds
         for client in [client for client in self._fresh if self._since.get(client, until + 1) <= until]:
             self._end(client)
@@ -84,20 +85,20 @@ class Silent:
         return next(client for client in self._since if peer_of(client) == peer)
 
     def _end(self, client: Client) -> None:
-        """The server reads the end of the connection, and closes it."""
+        """Shuts a connection down; the server then reads its end and closes it."""
         self._remove(client)
-        with suppress(OSError):  # the peer was faster
+        with suppress(OSError):  # the peer has closed it already
             self._open[client].shutdown(socket.SHUT_RDWR)
 
     def _remove(self, client: Client) -> None:
         if self._since.pop(client, None) is not None:
-            self._peers -= Counter([peer_of(client)])  # which drops what is zero
+            self._peers -= Counter([peer_of(client)])  # subtraction drops zero counts
 
 
 class ListeningSocket(socket.socket):
-    """Its connections are in `silent` from the moment they are accepted, if that is set."""
+    """A listening socket that adds each accepted connection to `silent`, if it is set."""
 
-    silent: Silent | None = None
+    silent: SilentConnections | None = None
 
     def accept(self) -> tuple[socket.socket, Any]:
         accepted, address = super().accept()
@@ -111,7 +112,7 @@ class ListeningSocket(socket.socket):
 
 class _Connection(socket.socket):
     client: Client
-    silent: Silent | None = None
+    silent: SilentConnections | None = None
 
     def close(self) -> None:
         if self.silent is not None:
@@ -120,7 +121,7 @@ class _Connection(socket.socket):
 
 
 def peer_of(client: Client) -> str:
-    """What counts as one peer: an IPv4 address, or an IPv6 network of 64 bits."""
+    """The peer of a connection: an IPv4 address, or an IPv6 network of 64 bits."""
     try:
         address = ipaddress.ip_address(client[0].partition("%")[0])
     except ValueError:

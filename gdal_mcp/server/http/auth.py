@@ -1,7 +1,7 @@
 """Authenticates requests by their bearer token.
 
-The SDK's bearer middleware is not used: it takes the first of two Authorization headers, turns a token that cannot be checked
-now into a server error, and names only one missing scope in its challenge.
+The SDK's bearer middleware is not used: it takes the first of two Authorization headers, reports a server error if a
+token cannot be checked at the moment, and names only one missing scope in its challenge.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,11 +21,11 @@ from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 _log = structlog.get_logger()
 
-_MAX_TOKEN: Final = 16 << 10  # characters; signed ones with many claims have a few thousand
+_MAX_TOKEN: Final = 16 << 10  # characters; signed tokens with many claims have a few thousand
 
 
 class Unavailable(Exception):
-    """Tokens cannot be checked now: no request is admitted, and no token is reported as invalid."""
+    """Tokens cannot be checked at the moment: no request is admitted, and no token is reported as invalid."""
 
 
 class Verifier(Protocol):
@@ -35,7 +35,7 @@ class Verifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenVerifier:
-    """Verifies static tokens, made by `gdal-mcp token`, and those of issuers, if there are any."""
+    """Verifies static tokens, made by `gdal-mcp token`, and signed tokens of issuers, if there are any."""
 
     store: TokenStore
     signed: Verifier | None
@@ -49,9 +49,10 @@ class TokenVerifier:
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Admits requests with a valid token, and a bounded number of each principal at once.
+    """Admits requests with a valid token, up to a number of concurrent requests for each principal.
 
-    Without a verifier every sender is the local user. `metadata` is the address in challenges, or empty.
+    Without a verifier, the local user is the sender of every request. `metadata` is the address in challenges, or
+    empty.
     """
 
     verifier: Verifier | None
@@ -60,7 +61,7 @@ class Authenticator:
     metadata: str
 
     async def principal(self, headers: Headers) -> Principal | None:
-        """Who sent a request with these headers. Raises Unavailable, TokensUnavailable."""
+        """The sender of a request with these headers. Raises Unavailable, TokensUnavailable."""
         if self.verifier is None:
             return self.local
         credentials = headers.getlist("authorization")
@@ -71,13 +72,13 @@ class Authenticator:
         return await self.verifier.verify(text) if text and kind.lower() == "bearer" else None
 
     def guarded(self, app: Callable[[Principal], ASGIApp], *scopes: str) -> "Guarded":
-        """An application for principals with all these scopes, made for each request."""
+        """An application for principals with all these scopes; `app` makes it for each request."""
         return Guarded(self, app, scopes)
 
     async def answer(
         self, headers: Headers, app: Callable[[Principal], ASGIApp], scopes: tuple[str, ...], peer: str = ""
     ) -> ASGIApp:
-        """The application for the principal of these headers, or a refusal. `peer` is named in the log."""
+        """The application for the principal of these headers, or a refusal. `peer` is the address that is logged."""
         try:
             who = await self.principal(headers)
         except (Unavailable, TokensUnavailable):
@@ -85,7 +86,7 @@ class Authenticator:
         if who is None:
             _log.info("not_authenticated", peer=peer, host=headers.get("host", "")[:200])
             text, error = "a token is needed", {}
-            if "authorization" in headers:  # the answer does not say what is wrong with it
+            if "authorization" in headers:  # the answer does not reveal why the token is invalid
                 text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}
             return replies.refused(401, "invalid_token", text, self._challenge(**error, scope=READ))
         if not all(who.holds(scope) for scope in scopes):
@@ -104,13 +105,13 @@ class Authenticator:
         return counted
 
     def forbidden(self, scopes: Iterable[str]) -> Response:
-        """The answer to a valid token without these scopes; it names all that are needed (RFC 6750)."""
+        """The response to a valid token without these scopes; it names all of them (RFC 6750)."""
         needed = " ".join(scopes)
         challenge = self._challenge(error="insufficient_scope", scope=needed)
         return replies.refused(403, "insufficient_scope", f"this needs the scopes {needed}", challenge)
 
     def _challenge(self, **parts: str) -> dict[str, str]:
-        """No part contains a quote: scopes are ours, and addresses are checked."""
+        """The header of a challenge. No part contains a quote: scopes are our own, and addresses are checked."""
         if self.metadata:
             parts["resource_metadata"] = self.metadata
         fields = ", ".join(f'{name}="{value}"' for name, value in parts.items())
@@ -118,14 +119,14 @@ class Authenticator:
 
 
 def peer_address(scope: Mapping[str, Any]) -> str:
-    """The address from which a request came, a proxy's where one is in between; empty where there is none."""
+    """The address that a request came from, which may be that of a proxy; empty if it is unknown."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """An application behind a token. Starlette takes it as the endpoint of a route."""
+    """An application that requires a token. Starlette accepts it as the endpoint of a route."""
 
     auth: Authenticator
     app: Callable[[Principal], ASGIApp]

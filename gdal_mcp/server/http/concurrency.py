@@ -1,4 +1,4 @@
-"""Bounds the open requests, in all and of one principal; cancels them when the server ends."""
+"""Bounds the number of open requests, in total and for each principal; cancels them when the server ends."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ class LimitExceeded(Exception):
 @dataclass(slots=True, eq=False)
 class RequestLimit:
     requests: int
-    each: int  # of one principal
+    each: int  # the limit for one principal
     closed: bool = False
     _open: set[anyio.CancelScope] = field(default_factory=set)
     _shares: Counter[str] = field(default_factory=Counter)  # open requests by principal
 
     @contextmanager
     def request(self) -> Iterator[anyio.CancelScope]:
-        """One open request, cancelled by `close`. Raises LimitExceeded."""
+        """Counts one open request, which `close` cancels. Raises LimitExceeded."""
         if self.closed or len(self._open) >= self.requests:
             raise LimitExceeded
         with anyio.CancelScope() as scope:
@@ -34,14 +34,14 @@ class RequestLimit:
 
     @contextmanager
     def per_principal(self, principal: str) -> Iterator[None]:
-        """One open request of this principal. Raises LimitExceeded."""
+        """Counts one open request of this principal. Raises LimitExceeded."""
         if self._shares[principal] >= self.each:
             raise LimitExceeded
         self._shares[principal] += 1
         try:
             yield
         finally:
-            self._shares -= Counter([principal])  # which drops what is zero
+            self._shares -= Counter([principal])  # subtraction drops zero counts
 
     def close(self) -> None:
         """Cancels the open requests and admits no new ones."""

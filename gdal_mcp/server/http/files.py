@@ -43,15 +43,15 @@ from gdal_mcp.server.http.signing import Signer
 
 FILES_PATH: Final = "/files"
 MIN_LINK_SECONDS: Final = 1.0
-MAX_LINK_SECONDS: Final = 3600.0  # for longer access a token is needed
+MAX_LINK_SECONDS: Final = 3600.0  # seconds; longer access needs a token
 _OPENERS: Final = 4  # threads that find files and check that they are unchanged
-_INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # which a browser only draws
+_INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # types that a browser only draws
 ALWAYS: Final = {
-    "Cache-Control": "private, no-cache",  # caches must ask again each time, as the right to it can end
+    "Cache-Control": "private, no-cache",  # caches must revalidate each time, because access can be revoked
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",  # an address may be a link
+    "Referrer-Policy": "no-referrer",  # the address may be a signed link
 }
 _T = TypeVar("_T")
 
@@ -80,7 +80,7 @@ class Files:
         ]
 
     async def _get(self, request: Request) -> ASGIApp:
-        """A request with a signature is authorized by that alone, even if it has a token."""
+        """Serves a file. A request with a signature is authorized only by that, even if it has a token."""
         signed = links.SIGNATURE in request.query_params
         return _answering(self._linked) if signed else self.guarded(self._read)
 
@@ -92,7 +92,9 @@ class Files:
         return await self._sent(artifact, who.id, request)
 
     async def _linked(self, request: Request) -> ASGIApp:
-        """An invalid link gets one answer, whatever is wrong with it and whether or not the file exists."""
+        """Serves a file by a link. An invalid link gets the same response whatever is wrong, also if there is no such
+        file.
+        """
         signed = await self.thread(self._signed_for, request)
         if signed is None:
             return replies.refused(403, "invalid_link", "the link is not valid, or has expired")
@@ -100,7 +102,7 @@ class Files:
         return self.auth.limited(principal, _answering(partial(self._sent, artifact, principal)))
 
     async def _sent(self, artifact: Artifact, principal: str, request: Request) -> ASGIApp:
-        """The reply to a request for a file or a range of it, in the workspaces of `principal`."""
+        """The response to a request for a file or a range of it, in the workspaces of `principal`."""
         etag = f'"{artifact.sha256}"'
         opened: Opened = await self.thread(self.opened, artifact, principal)
         if (status := precondition(request.headers, etag)) is not None:
@@ -122,7 +124,7 @@ class Files:
         return JSONResponse({"files": rows}, headers=ALWAYS)
 
     async def _index(self, who: Principal, request: Request) -> ASGIApp:
-        """An index, without which GDAL would request dozens of possible sidecar files of a dataset."""
+        """An HTML index of a call's files, without which GDAL would request dozens of possible sidecar files."""
         artifacts = await self.thread(self._listed_artifacts, who, request)
         names = [quote(artifact.name, safe="") for artifact in artifacts if artifact.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
@@ -130,7 +132,7 @@ class Files:
         return HTMLResponse("\n".join([title, *rows, ""]), headers=ALWAYS)
 
     def _listed_artifacts(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
-        """What a call published and the registry still lists. Raises Absent."""
+        """The files that a call published and that the registry still lists. Raises Absent."""
         self.store.owner(request.path_params["call"], who)
         artifacts = self.store.registry.artifacts_of(request.path_params["call"])
         return tuple(artifact for artifact in artifacts if artifact.state == "listed")
@@ -149,7 +151,7 @@ class Files:
         }
 
     async def _link(self, who: Principal, request: Request) -> ASGIApp:
-        """Only the owner of a file may make a link, so that administrators cannot give away files of others."""
+        """Makes a link. Only the owner of a file may, so that administrators cannot give away files of others."""
         artifact = await self.thread(self.artifact_of, who, request)
         owner = await self.thread(self.store.owner, artifact.call_id)
         try:
@@ -176,7 +178,7 @@ class Files:
         }
         await self.thread(
             self.audit, event
-        )  # recorded before the link is sent, which gives access to everybody who has it
+        )  # recorded before the link is sent, because everybody who has the link can read the file
         query = urlencode({links.EXPIRES: expires, links.SIGNATURE: signature})
         url = f"{self.base}{path_of(artifact.call_id, artifact.name)}?{query}"
         document = {
@@ -193,7 +195,7 @@ class Files:
         return self.store.find(call_id, request.path_params["name"])
 
     def _signed_for(self, request: Request) -> tuple[Artifact, str] | None:
-        """The file of a link, and its owner; None unless the link is valid."""
+        """The file of a link, and its owner; None for an invalid link."""
         signed = links.expiry_and_signature(request.query_params.multi_items())
         try:
             owner = self.store.owner(request.path_params["call"])
@@ -214,7 +216,7 @@ class Files:
 
 
 def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
-    """An application that sends the answer, or the reason why there is none."""
+    """An application that sends the answer, or the response for its error."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -233,7 +235,7 @@ def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
 
 
 def path_of(call_id: str, name: str) -> str:
-    """Where a file of a call is served."""
+    """The URL path of a file of a call."""
     return f"{FILES_PATH}/{call_id}/{quote(name, safe='')}"
 
 
@@ -253,7 +255,7 @@ def about(artifact: Artifact) -> dict[str, str]:
 
 
 def precondition(headers: Headers, etag: str) -> int | None:
-    """The status that If-Match and If-None-Match require instead of the file; None if the file is to be sent."""
+    """The status that If-Match and If-None-Match require instead of the file; None if the file is sent."""
     wanted, known = (
         {tag.strip() for line in headers.getlist(name) for tag in line.split(",")}
         for name in ("if-match", "if-none-match")

@@ -1,8 +1,8 @@
 """The filter in front of every HTTP route.
 
 Invariants:
-* a request with a foreign Host or Origin, or with a head that is too large, reaches nothing;
-* a request that is answered before the end of its body is the last one of its connection: the rest is not read;
+* a request with a foreign Host or Origin, or with a head that is too large, reaches no route;
+* if a request is answered before the end of its body, it is the last one of its connection: the rest is not read;
 * a body is bounded in size and in time.
 """
 
@@ -21,18 +21,18 @@ from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 MAX_HEAD: Final = 32 << 10  # bytes of request line and headers
 MAX_HEADERS: Final = 100
 _LAST: Final = {"Connection": "close"}
-BODY_SECONDS: Final = 30.0  # for the whole body of one request of the protocol
+BODY_SECONDS: Final = 30.0  # seconds for the whole body of one request of the protocol
 
 
 @dataclass(frozen=True, slots=True)
 class HostFilter:
-    """Counts requests, ends them with the server, and refuses those with a foreign Host or Origin."""
+    """Counts requests, cancels them when the server ends, and refuses those with a foreign Host or Origin."""
 
     app: ASGIApp
     limit: RequestLimit
     hosts: Collection[str]
     origins: Collection[str]
-    anywhere: Collection[str]  # paths that are answered under any name, since they reveal nothing
+    anywhere: Collection[str]  # paths that are answered under any host name, because they reveal nothing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,15 +65,17 @@ class HostFilter:
 
 
 def _head_size(scope: Scope) -> int:
-    """Bytes of the request line and the headers, as they came on the wire or nearly so."""
+    """The bytes of the request line and the headers, approximately as they were sent."""
     target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     return target + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
 class _Reply:
-    """Passes a reply on. One that was cut off can be completed if it has no length: a stream has then ended normally.
+    """Passes a response on.
 
-    Closes the connection if the reply comes before the end of the request, since the rest would be parsed for nothing.
+    A response without a declared length can be completed if it was cut off: a stream then ends normally. If the
+    response comes before the end of the request, the connection is closed, because the rest of the request would be
+    read for nothing.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +84,7 @@ class _Reply:
         self._send = send
         self._unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
         self.has_started = False
-        self.unfinished = False  # the end of its body can still be sent
+        self.unfinished = False  # True if the end of its body can still be sent
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -103,15 +105,15 @@ class _Reply:
 
 
 class TooLarge(Exception):
-    """A body is longer than it may be."""
+    """A body is larger than allowed."""
 
 
 class TooSlow(Exception):
-    """A body did not come in time."""
+    """A body did not arrive in time."""
 
 
 async def complete_body(receive: Receive, most: int, seconds: float = BODY_SECONDS) -> bytes:
-    """The body of a request: at most so many bytes, within so many seconds.
+    """The body of a request, of at most `most` bytes, received within `seconds`.
 
     Raises TooLarge, TooSlow, ClientDisconnect.
     """
@@ -130,7 +132,7 @@ async def complete_body(receive: Receive, most: int, seconds: float = BODY_SECON
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Receives a body that was already read, and then whatever else comes."""
+    """A `receive` that returns a body that was already read, and then further messages."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`: for monitoring.
 
 Invariants:
-* without a token, only whether each item works is shown, never why, where or what it is;
+* without a token, the answer only shows which items work, never why, where or what they are;
 * however many requests arrive, the host is examined at most once in FRESH_SECONDS, by one thread.
 """
 
@@ -32,11 +32,12 @@ HEALTH_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
 METRICS_PATH: Final = "/metrics"
 ITEMS: Final = ("engine", "image", "attestation", "audit")
-LOOK_SECONDS: Final = 3.0  # for one examination; a host in attestation takes longer, and is not ready
+# seconds for one examination; a host that is being attested takes longer, and is not ready
+LOOK_SECONDS: Final = 3.0
 FRESH_SECONDS: Final = 5.0
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _FRESH: Final = {"Cache-Control": "no-store"}
-_MIN_FREE: Final = 16 << 20  # bytes on the disk of the records
+_MIN_FREE: Final = 16 << 20  # bytes that are free on the disk of the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,9 @@ def look(app: App) -> HostHealth:
     try:
         host = app.hosting.ready()
         if host.engine.images.find(host.image.id) is None:
-            app.hosting.invalidate(host)  # as a call would notice
+            app.hosting.invalidate(host)  # a call would do the same
             raise ImageMissing(f"image {host.image.reference} was removed.")
-        host.engine.leftovers()  # asks the engine, which may be gone by now
+        host.engine.leftovers()  # queries the engine, which may have stopped
     except SandboxError as error:
         _log.info("not_ready", reason=str(error))
         # ITEMS is in the order in which they are checked
@@ -91,7 +92,7 @@ def look(app: App) -> HostHealth:
 
 
 def _audit(app: App) -> bool:
-    """True if a record could be written. Writes none."""
+    """True if an audit record could be written. Writes none."""
     try:
         app.audit.checkpoint()
         free = os.statvfs(app.audit.path)
@@ -115,7 +116,7 @@ def health_routes(watch: Watch) -> list[BaseRoute]:
 
 
 def metrics_route(app: App, watch: Watch, auth: Authenticator) -> BaseRoute:
-    """The metrics for monitoring. Their token gives no other access, because it is stored in the configuration of another program."""
+    """The route of the metrics. Their token gives no other access, because monitoring programs store it."""
     counted = Metrics(app.toolboxes.tools)
     app.pipeline.records.listeners.append(counted.count)
 

@@ -25,28 +25,30 @@ from sandbox.parsing import parse_json
 
 _log = structlog.get_logger()
 
-FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without a new request
-CACHE_SECONDS: Final = 3600.0 - FRESH_SECONDS  # how much longer keys are used if the issuer does not answer
-PAUSE_SECONDS: Final = 10.0  # between two requests to one issuer
+FRESH_SECONDS: Final = 300.0  # seconds that fetched keys are used without a new request
+# further seconds that keys are used if the issuer does not answer
+CACHE_SECONDS: Final = 3600.0 - FRESH_SECONDS
+PAUSE_SECONDS: Final = 10.0  # seconds between two requests to one issuer
 _FETCH_SECONDS: Final = 5.0
-_MAX_BYTES: Final = 256 << 10  # a key has about one thousand
+_MAX_BYTES: Final = 256 << 10  # bytes of a document; a key has about one thousand
 _MAX_VALUES: Final = 10_000  # members and elements; a key has about ten
-_THREADS: Final = 2  # that wait for issuers, so that other work has threads
+_THREADS: Final = 2  # threads that wait for issuers, a separate limit so that other work has threads
 ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
 
 
-PLAIN: Final = "typ=JWT"  # of an issuer in the settings
+PLAIN: Final = "typ=JWT"  # the word after an issuer in the settings
 
 
 class FetchFailed(Exception):
-    """A document could not be fetched; the message says why."""
+    """A document could not be fetched; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An issuer whose tokens are accepted. Without `jwks`, its metadata gives the address of its keys.
+    """An issuer whose tokens are accepted. Without `jwks`, its metadata has the address of its keys.
 
-    `plain` accepts tokens whose header says `JWT`, or no type, as some issuers write access tokens.
+    If `plain`, tokens are accepted whose header has the type `JWT` or no type, which some issuers use for access
+    tokens.
     """
 
     name: str
@@ -55,7 +57,10 @@ class Issuer:
 
     @classmethod
     def parsed(cls, text: str) -> "Issuer":
-        """From a setting: its address, and after spaces that of its keys, and `typ=JWT`. Raises SettingsError."""
+        """Parses a setting: the issuer's address, then optionally the address of its keys, and `typ=JWT`.
+
+        Raises SettingsError.
+        """
         name, *words = text.split(" ")
         jwks = " ".join(word for word in words if word != PLAIN)
         issuer = cls(name, jwks.strip(), PLAIN in words)
@@ -68,7 +73,7 @@ class Issuer:
 
 
 class SigningKeys(jwt.PyJWKClient):
-    """The keys of one issuer. PyJWT's client caches and chooses them; our own code fetches them."""
+    """The keys of one issuer. PyJWT's client caches and selects them; our own code fetches them."""
 
     def __init__(self, issuer: Issuer) -> None:
         uri = issuer.jwks or issuer.name
@@ -79,7 +84,10 @@ class SigningKeys(jwt.PyJWKClient):
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     async def find(self, algorithm: str, kid: object) -> jwt.PyJWK | None:
-        """The key of this id, or the only key if a token names none, if it is for this algorithm. Raises Unavailable."""
+        """The key with this id, or the only key if the token names none; None if it is not for this algorithm.
+
+        Raises Unavailable.
+        """
 
         def look() -> jwt.PyJWK:
             if isinstance(kid, str):
@@ -93,12 +101,13 @@ class SigningKeys(jwt.PyJWKClient):
             key = await anyio.to_thread.run_sync(look, limiter=self._threads)
         except jwt.PyJWKClientConnectionError as error:
             raise Unavailable(self.issuer.name) from error
-        except (jwt.PyJWTError, ValueError, TypeError):  # no such key, or not a set of keys
+        # there is no such key, or the document is not a key set
+        except (jwt.PyJWTError, ValueError, TypeError):
             return None
         return None if key.algorithm_name != algorithm or key.Algorithm.check_key_length(key.key) else key
 
     def fetch_data(self) -> Any:
-        """The issuer's key set; while it does not answer, the last one. Raises PyJWKClientConnectionError."""
+        """The issuer's key set, or the last known one if it does not answer. Raises PyJWKClientConnectionError."""
         now = time.monotonic()
         if now - self._last_request >= PAUSE_SECONDS:
             self._last_request = now
@@ -115,7 +124,7 @@ class SigningKeys(jwt.PyJWKClient):
             return self.issuer.jwks
         parts = urlsplit(self.issuer.name)
         root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-        # by RFC 8414, and by OpenID Connect
+        # the addresses of RFC 8414 and of OpenID Connect
         for known in ("/.well-known/oauth-authorization-server{}", "{}/.well-known/openid-configuration"):
             url = root + known.format(path)
             try:
@@ -151,7 +160,7 @@ async def fetched(url: str) -> Any:
 
 
 def _is_safe(url: str) -> bool:
-    """https, or plain HTTP from this machine, where nobody can intercept it."""
+    """True for https, and for plain HTTP on this machine, where nobody can intercept it."""
     try:
         parts = urlsplit(url)
         plain = parts.scheme == "http" and parts.hostname in LOOPBACK

@@ -2,8 +2,8 @@
 
 Invariants:
 * a link is for one file of one call with one content, and only for reading;
-* it ends at its expiry, when its creator loses the permission to make it, or with the server process, which alone has
-  the key.
+* a link ends at its expiry, when its creator loses the permission to make it, or with the server process, which alone
+  has the key.
 """
 
 import time
@@ -20,7 +20,9 @@ _STATIC: Final = "token:"
 
 
 class Subject(NamedTuple):
-    """What a link is for: a file by call and name, its SHA-256, its owner, and the owner's credential status then."""
+    """The subject of a link: a file by call and name, its SHA-256, its owner, and the version of the owner's
+    credential.
+    """
 
     call_id: str
     name: str
@@ -31,15 +33,16 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CredentialStatus:
-    """Whether a principal still has read access, checked without its token."""
+    """Checks that a principal still has read access, without the principal's token."""
 
-    tokens: TokenStore | None  # None where nobody needs a token
+    tokens: TokenStore | None  # None if the server requires no token
     clock: Callable[[], float] = time.time
 
     def of(self, principal: str) -> str | None:
-        """A version of the credential, which changes if the right is revoked and granted again; None without the right. Raises TokensUnavailable.
+        """A version of the credential, which changes if access is revoked and granted again; None without access.
 
-        The expiry of an issuer's token is not known here: links of such principals end only by their own expiry.
+        Raises TokensUnavailable. The expiry of an issuer's token is not known here: links of such principals end only
+        by their own expiry.
         """
         if self.tokens is None or not principal.startswith(_STATIC):
             return "token of an issuer"
@@ -52,10 +55,13 @@ class CredentialStatus:
 
 
 def expiry_and_signature(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-    """Expiry and signature from the parameters of an address, which must have no others; else None."""
+    """The expiry and the signature from the query of an address; None if it has other parameters."""
     return (pairs[0][1], pairs[1][1]) if [name for name, _ in pairs] == [EXPIRES, SIGNATURE] else None
 
 
 def may_link(who: Principal, owner: str) -> bool:
-    """Only the owner of a file may make a link to it: administrators read others' files with their own token."""
+    """True for the owner of a file, who alone may make links to it.
+
+    Administrators read the files of others with their own token.
+    """
     return who.id == owner and who.holds(READ)

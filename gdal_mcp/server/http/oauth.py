@@ -1,9 +1,10 @@
-"""Tokens that issuers signed (JWT, RFC 9068), for this server as an OAuth 2.1 resource server.
+"""Verifies tokens that issuers signed (JWT, RFC 9068), for this server as an OAuth 2.1 resource server.
 
 Invariants:
 * a token is checked only with keys of the issuer that it names, and only for the listed algorithms;
-* a valid token is an access token by its type, names this server (audience), that issuer and a subject, and has not expired;
-* it gives no scope that this server does not know.
+* a valid token has the type of access tokens, names this server as its audience, its issuer and a subject, and has
+  not expired;
+* a token gives no scope that this server does not know.
 """
 
 from collections.abc import Mapping
@@ -18,15 +19,15 @@ from gdal_mcp.server.http.issuers import ALGORITHMS, SigningKeys
 
 _log = structlog.get_logger()
 
-LEEWAY_SECONDS: Final = 30  # by which clocks may differ
-_MAX_SUBJECT: Final = 255  # characters, as OpenID Connect has it
-# what the library raises for malformed tokens
+LEEWAY_SECONDS: Final = 30  # seconds by which clocks may differ
+_MAX_SUBJECT: Final = 255  # characters; the limit of OpenID Connect
+# exceptions of the library for malformed tokens
 _MALFORMED: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignedTokens:
-    """Tokens of several issuers, for one resource."""
+    """Verifies the tokens of several issuers, for one resource."""
 
     issuers: Mapping[str, SigningKeys]
     resource: str
@@ -67,14 +68,14 @@ class SignedTokens:
 
 
 def _is_access_token(kind: Any, *, plain: bool) -> bool:
-    """True if the type of a token is that of access tokens (RFC 9068, 4). ID tokens of the same issuer have another type."""
+    """True if a token has the type of access tokens (RFC 9068, section 4). ID tokens of an issuer have another type."""
     if plain and (kind is None or kind == "JWT"):
         return True
     return isinstance(kind, str) and kind.lower().removeprefix("application/") == "at+jwt"
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """The scopes in `scope`, a text, or in `scp`, a text or a list; issuers use either."""
+    """The scopes in `scope`, a text, or in `scp`, a text or a list; issuers use either claim."""
     claim = claims.get("scope", claims.get("scp", ""))
     names = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return frozenset(name for name in names if isinstance(name, str)) & frozenset(SCOPES)

@@ -1,7 +1,8 @@
-"""The protocol over HTTP behind the authentication: which scopes a message needs, and its bounds.
+"""The MCP endpoint over HTTP, behind the authentication: the scopes that a message needs, and limits.
 
 Invariants:
-* each request with a call that writes, or in a session with the answer to its question, needs the scope to write;
+* each request with a call that writes, or with the answer to a question in a session with such a call, needs the
+  scope to write;
 * concurrent requests cannot open more sessions than a principal may have.
 """
 
@@ -25,14 +26,14 @@ from gdal_mcp.server.http.guard import TooLarge, TooSlow, complete_body, replaye
 from gdal_mcp.server.mcp.http import Protocol, set_principal
 from sandbox.parsing import TooComplex, parse_json
 
-MAX_VALUES: Final = 200_000  # members and elements of one body: they take memory as long as its call runs
-RECHECK_SECONDS: Final = 15.0  # for which a stream may outlive its token
+MAX_VALUES: Final = 200_000  # members and elements of one body, which takes memory as long as its call runs
+RECHECK_SECONDS: Final = 15.0  # seconds that a stream may outlive its token
 _SESSION: Final = "mcp-session-id"
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolEndpoint:
-    """The endpoint that takes messages. `writing` are the tools that need the scope to write."""
+    """The endpoint for messages. `writing` are the tools that need the scope to write."""
 
     protocol: Protocol
     auth: Authenticator
@@ -53,7 +54,7 @@ class ProtocolEndpoint:
         return answer
 
     async def _posted(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Checks the same bytes that the protocol reads: the body is read once and passed on."""
+        """Answers a POST. The body is read once, checked, and passed on, so that the protocol reads the same bytes."""
         try:
             body = await complete_body(receive, self.body_bytes)
         except TooLarge:
@@ -67,12 +68,12 @@ class ProtocolEndpoint:
             await app(scope, replayed(body, receive), send)
 
     def _chosen(self, who: Principal, body: bytes, headers: Headers) -> ASGIApp:
-        """What answers the messages in a body: a refusal, a stream, a new session, or the protocol directly."""
+        """The application for the messages in a body: a refusal, a stream, a new session, or the protocol itself."""
         try:
             parsed = parse_json(body, MAX_VALUES)
         except TooComplex as error:
             return replies.refused(413, "too_large", f"the body has {error}")
-        except (ValueError, RecursionError):  # which the protocol answers
+        except (ValueError, RecursionError):  # the protocol reports the error
             parsed = []
         messages = parsed if isinstance(parsed, list) else [parsed]
         session = headers.get(_SESSION, "")
@@ -91,7 +92,7 @@ class ProtocolEndpoint:
         return self.protocol
 
     async def _opened(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reserves the session before it exists, since other requests may open one at the same time."""
+        """Reserves the session before it exists, because other requests may open one at the same time."""
         with ExitStack() as reservation:
             try:
                 reservation.enter_context(self.protocol.opening(who))
@@ -100,19 +101,19 @@ class ProtocolEndpoint:
                 return
 
             async def answered(message: Message) -> None:
-                reservation.close()  # by now there is a session, or a refusal
+                reservation.close()  # by then the session was opened or refused
                 await send(message)
 
             await self.protocol(scope, receive, answered)
 
     async def _streamed(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """A stream ends with its token; a call runs to its end."""
+        """Serves a stream, which ends with its token. Calls in it run to their end."""
         async with anyio.create_task_group() as group:
 
             async def watch() -> None:
                 while True:
                     await anyio.sleep(RECHECK_SECONDS)
-                    # while tokens cannot be checked, the one that opened the stream counts as valid
+                    # if tokens cannot be checked at the moment, the stream's token counts as valid
                     with suppress(Unavailable, TokensUnavailable):
                         if await self.auth.principal(Headers(scope=scope)) != who:
                             group.cancel_scope.cancel()

@@ -1,11 +1,11 @@
-"""Short answers without detail, for what is refused before the protocol. Pure."""
+"""Short responses without details, for requests that are refused before they reach the protocol. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-BUSY_SECONDS: Final = 5  # when to try again; requests end within seconds or are streams
+BUSY_SECONDS: Final = 5  # seconds until a retry; requests end within seconds, unless they are streams
 
 
 def refused(status: int, error: str, text: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""An open file as an answer, complete or one range of it."""
+"""Sends an open file as a response, either completely or one range of it."""
 
 import os
 import re
@@ -21,20 +21,24 @@ _ONE_RANGE: Final = re.compile(r"bytes=(\d{1,18}-\d{0,18}|-\d{1,18})", re.ASCII)
 
 
 def disposition(kind: str, name: str) -> str:
-    """Content-Disposition for a file name, whose text cannot add to the headers (RFC 6266). `kind`: attachment or inline."""
+    """The Content-Disposition header for a file name, which cannot add other headers (RFC 6266).
+
+    `kind` is attachment or inline.
+    """
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name, flags=re.ASCII)
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='', errors='replace')}"
 
 
 class ChangedWhileSent(Exception):
-    """The file was changed while it was sent."""
+    """The file changed while it was being sent."""
 
 
 class OpenFile(FileResponse):
-    """Sends a file that our own code opened, by its descriptor, whatever is at its path now.
+    """Sends a file by the descriptor of our own code, whatever is at its path now.
 
-    If the file changes during the transfer, or the client reads nothing for a minute, the reply is cut off before its declared length,
-    which clients see as a failure. `headers` must have Content-Type, and ETag and Last-Modified for resumable downloads.
+    If the file changes during the transfer, or the client reads nothing for a minute, the response is cut off before
+    its declared length, which clients report as a failure. `headers` must have Content-Type, and also ETag and
+    Last-Modified for resumable downloads.
     """
 
     chunk_size = 1 << 20
@@ -53,13 +57,13 @@ class OpenFile(FileResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def checked(message: Message) -> None:
-            self._check()  # after it was read, before it goes out
+            self._check()  # after each piece was read, and before it is sent
             with anyio.fail_after(WRITE_SECONDS):
                 await send(message)
 
         ranges = Headers(scope=scope).getlist("range")
         single = scope["method"] == "GET" and len(ranges) == 1 and _ONE_RANGE.fullmatch(ranges[0].strip())
-        if ranges and not single:  # any other Range is answered by the whole file, as RFC 9110 permits
+        if ranges and not single:  # any other Range header gets the whole file, as RFC 9110 permits
             scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
         try:
             await super().__call__(scope, receive, checked)

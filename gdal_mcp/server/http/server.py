@@ -30,7 +30,7 @@ from gdal_mcp.server.http.issuers import Issuer, SigningKeys
 from gdal_mcp.server.http.links import CredentialStatus
 from gdal_mcp.server.http.oauth import SignedTokens
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
-from gdal_mcp.server.http.serving import Listening, bind, require_certificate, serve_routes
+from gdal_mcp.server.http.serving import ListenOptions, bind, require_certificate, serve_routes
 from gdal_mcp.server.http.signing import Signer
 from gdal_mcp.server.http.tiles import Tiles
 from gdal_mcp.server.http.uploads import UploadRoutes
@@ -43,11 +43,12 @@ METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{MCP_PATH}"
 _SENT: Final = (
     *("Authorization", "Content-Type", "Accept", "Last-Event-ID", "MCP-Protocol-Version", "Mcp-Session-Id"),
     *("Mcp-Method", "Mcp-Name"),
-    *("Range", "If-Range", "If-None-Match", "If-Match", "Content-Digest"),  # of files
+    *("Range", "If-Range", "If-None-Match", "If-Match", "Content-Digest"),  # of requests for files
 )
 _SHOWN: Final = (
     *("Mcp-Session-Id", "WWW-Authenticate", "Retry-After"),
-    *("Accept-Ranges", "Content-Range", "Content-Disposition", "ETag", "Repr-Digest", "Location"),  # of files
+    # of responses with files
+    *("Accept-Ranges", "Content-Range", "Content-Disposition", "ETag", "Repr-Digest", "Location"),
 )
 
 
@@ -61,7 +62,7 @@ def prepare(settings: Settings) -> ListeningSocket:
 
 
 def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
-    """Where calls of a server on this socket can be approved."""
+    """A function that returns the address where calls of the server on this socket can be approved."""
     home = home_url(settings, bound.getsockname()[1])
 
     async def url(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
@@ -71,7 +72,7 @@ def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
 
 
 async def serve(app: App, bound: ListeningSocket) -> None:
-    """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
+    """Serves until a signal arrives. The signal cancels every call, waits for the containers, and ends the process."""
     settings, port = app.settings, bound.getsockname()[1]
     hosts, origins = address.hosts(settings, port), address.origins(settings, port)
     protocol = Protocol(app, hosts, origins, address.base_url(settings, port) + FILES_PATH)
@@ -112,15 +113,16 @@ async def serve(app: App, bound: ListeningSocket) -> None:
                     ending=limit.close,
                 )
         if serving.cancel_called:
-            await anyio.sleep_forever()  # until `end_on_signal` ends the process: calls may still be ending
+            # until `end_on_signal` ends the process, because calls may still be ending
+            await anyio.sleep_forever()
         group.cancel_scope.cancel()
 
 
-def _listening(settings: Settings) -> Listening:
-    """Behind a proxy all connections come from one peer."""
+def _listening(settings: Settings) -> ListenOptions:
+    """The limits of connections. Behind a proxy all connections come from one peer."""
     most = settings.http_requests
     each = most if settings.behind_proxy else settings.http_silent_each
-    return Listening(most, each, settings.tls_cert, settings.tls_key)
+    return ListenOptions(most, each, settings.tls_cert, settings.tls_key)
 
 
 def _authenticator(settings: Settings, port: int, limit: RequestLimit) -> Authenticator:
@@ -171,7 +173,7 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
 
 
 def _metadata_route(settings: Settings, port: int) -> BaseRoute:
-    """Names the issuers whose tokens are accepted (RFC 9728)."""
+    """The route of the metadata that names the issuers whose tokens are accepted (RFC 9728)."""
     document = {
         "resource": address.resource(settings, port),
         "authorization_servers": [issuer.partition(" ")[0] for issuer in settings.issuers],

@@ -1,8 +1,8 @@
 """Runs an ASGI application on a port, in the caller's task group.
 
 Invariants:
-* a client that misses a deadline, for sending the head of a request or for taking its reply, is disconnected;
-* connections without a request are bounded, in all and of each peer, and keep no other peer out (`arrivals`);
+* a client is disconnected if it misses a deadline, for sending the head of a request or for reading its response;
+* connections without a request are bounded, in total and for each peer, and keep no other peer out (`arrivals`);
 * the port is bound before its address is announced;
 * a cancellation closes the port and returns within a bounded time.
 """
@@ -20,20 +20,24 @@ import anyio
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.server.http.arrivals import ListeningSocket, Silent
+from gdal_mcp.server.http.arrivals import ListeningSocket, SilentConnections
 from gdal_mcp.settings import SettingsError
 
-HEADER_SECONDS: Final = 5.0  # for the head of a request, since the connection or the reply before it
-WRITE_SECONDS: Final = 60.0  # for the client to take some of a reply
-SWEEP_SECONDS: Final = 1.0  # between two checks of the connections
-_KEEP_SECONDS: Final = 5  # an idle connection between two requests
+# seconds for the head of a request, from the start of the connection or the end of the previous response
+HEADER_SECONDS: Final = 5.0
+WRITE_SECONDS: Final = 60.0  # seconds within which the client must read some of a response
+SWEEP_SECONDS: Final = 1.0  # seconds between two checks of the connections
+_KEEP_SECONDS: Final = 5  # seconds that a connection may be idle between two requests
 _HEAD_BYTES: Final = 32 << 10
-_END_SECONDS: Final = 5  # for replies in progress to end, once their requests are cancelled
+_END_SECONDS: Final = 5  # seconds for open responses to end after their requests are cancelled
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
-    """How to listen. `silent` bounds the connections without a request, `silent_each` those of one peer of them."""
+class ListenOptions:
+    """The options for listening.
+
+    `silent` bounds the connections without a request, `silent_each` those of one peer.
+    """
 
     silent: int
     silent_each: int
@@ -64,14 +68,14 @@ def require_certificate(tls_cert: Path | None, tls_key: Path | None) -> None:
     if tls_cert is None:
         return
 
-    def no_password() -> str:  # without it OpenSSL would prompt on the terminal
+    def no_password() -> str:  # without this function, OpenSSL would prompt on the terminal
         raise ValueError("the key has a password")
 
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
             tls_cert, tls_key, password=no_password
         )
-    except (OSError, ValueError) as error:  # ssl's are OSErrors
+    except (OSError, ValueError) as error:  # errors of ssl are OSErrors
         raise SettingsError(
             f"the certificate {tls_cert} and its key cannot be used: {error}. Both must be PEM files that this user "
             "can read, the key without a password."
@@ -81,18 +85,18 @@ def require_certificate(tls_cert: Path | None, tls_key: Path | None) -> None:
 async def serve_routes(
     app: Any,
     bound: ListeningSocket,
-    listening: Listening,
+    listening: ListenOptions,
     *,
     started: Callable[[], None],
     ending: Callable[[], None],
 ) -> None:
     """Serves until it is cancelled.
 
-    `started` is called once connections are accepted; `ending` at the start of the shutdown: it must cancel the
-    application's open requests.
+    `started` is called when connections are accepted. `ending` is called at the start of the shutdown, and must
+    cancel the application's open requests.
     """
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    silent = bound.silent = Silent(listening.silent, min(listening.silent_each, listening.silent))
+    silent = bound.silent = SilentConnections(listening.silent, min(listening.silent_each, listening.silent))
 
     async def answering(scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")
@@ -117,7 +121,7 @@ async def serve_routes(
         group.cancel_scope.cancel()
 
 
-def _uvicorn_config(app: Any, listening: Listening) -> uvicorn.Config:
+def _uvicorn_config(app: Any, listening: ListenOptions) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="h11",
@@ -137,7 +141,7 @@ def _uvicorn_config(app: Any, listening: Listening) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Does not handle signals, and reports when it accepts connections."""
+    """A server that does not handle signals, and reports when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -151,14 +155,17 @@ class _Server(uvicorn.Server):
         self._on_start()
 
 
-async def _disconnect_slow_clients(server: uvicorn.Server, silent: Silent) -> None:
-    """Uvicorn bounds only the time between two requests; it waits forever for request heads and slow readers."""
-    states: dict[Any, tuple[object, float]] = {}  # by connection: what it waits for, and since when
+async def _disconnect_slow_clients(server: uvicorn.Server, silent: SilentConnections) -> None:
+    """Disconnects clients that miss a deadline.
+
+    Uvicorn bounds only the time between two requests; it waits forever for request heads and slow readers.
+    """
+    states: dict[Any, tuple[object, float]] = {}  # by connection: its state, and since when it has it
     while True:
         await anyio.sleep(SWEEP_SECONDS)
         silent.end_unasked(
             HEADER_SECONDS
-        )  # those in their TLS handshake too, of which uvicorn does not know yet
+        )  # including connections in their TLS handshake, which uvicorn does not know yet
         now = anyio.current_time()
         before, states = states, {}
         connections: set[Any] = server.server_state.connections  # uvicorn's H11Protocol

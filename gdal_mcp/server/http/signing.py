@@ -20,13 +20,13 @@ _TIME: Final = re.compile(r"[1-9]\d{0,11}", re.ASCII)  # seconds since 1970
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Without a key it makes one, which ends with the process."""
+    """Makes and verifies signatures. Without a key, it generates one that ends with the process."""
 
     clock: Callable[[], float] = time.time
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     def sign(self, parts: Sequence[str], seconds: float) -> tuple[int, str]:
-        """The expiry, in seconds since 1970, and the signature."""
+        """The expiry in seconds since 1970, and the signature."""
         expires = int(self.clock() + seconds)
         return expires, self._signature(parts, expires)
 
@@ -37,6 +37,6 @@ class Signer:
         return hmac.compare_digest(expected, signature.encode("utf-8", "replace")) and self.clock() < end
 
     def _signature(self, parts: Sequence[str], expires: int) -> str:
-        """Signs JSON, in which no two lists of parts have the same text."""
+        """Signs JSON, in which different lists of parts have different texts."""
         text = json.dumps([*parts, expires])
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-MAX_ZOOM: Final = 24  # a pixel is a centimetre there
-SIDE: Final = 2  # tiles of a side of a block, which one container draws
-MAX_LATITUDE: Final = 85.0511287798066  # degrees, where the square of Web Mercator ends
-PIXELS: Final = 256  # of a side of a tile
+MAX_ZOOM: Final = 24  # a pixel has about a centimetre at this zoom
+SIDE: Final = 2  # tiles per side of a block, which one container draws
+MAX_LATITUDE: Final = 85.0511287798066  # degrees; the edge of the square of Web Mercator
+PIXELS: Final = 256  # pixels per side of a tile
 Box = tuple[float, float, float, float]  # west, south, east, north in degrees; east may be below west
 
 
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
     @property
     def block(self) -> "Place":
-        """The first tile of the block that it is in."""
+        """The first tile of the block that contains this tile."""
         return Place(self.zoom, self.x - self.x % SIDE, self.y - self.y % SIDE)
 
 
@@ -37,7 +37,7 @@ def places_of(block: Place) -> list[Place]:
 
 
 def bounds_of(boxes: Sequence[Box]) -> Box:
-    """One box around all; around the world where one crosses the antimeridian."""
+    """The box around all boxes; it goes around the world if one of them crosses the antimeridian."""
     wests, souths, easts, norths = zip(*boxes, strict=True)
     crosses = any(west > east for west, _, east, _ in boxes)
     west, east = (-180.0, 180.0) if crosses else (min(wests), max(easts))
@@ -45,7 +45,7 @@ def bounds_of(boxes: Sequence[Box]) -> Box:
 
 
 def touches(place: Place, box: Box) -> bool:
-    """Whether a tile and a box share more than an edge."""
+    """True if a tile and a box share more than an edge."""
     west, south, east, north = box
     count = 1 << place.zoom
     left, right = (360 * column / count - 180 for column in (place.x, place.x + 1))
@@ -58,6 +58,6 @@ def touches(place: Place, box: Box) -> bool:
 
 
 def finest_zoom(columns: int, degrees: float) -> int:
-    """The zoom at which a pixel of a tile is as small as one of the raster."""
+    """The lowest zoom at which a tile's pixel is at most as large as a pixel of the raster."""
     finest = 360 / PIXELS / (1 << MAX_ZOOM)
     return max(0, math.ceil(math.log2(360 / PIXELS / max(degrees / columns, finest))))

@@ -1,13 +1,13 @@
 """`/tiles`: map tiles of the rasters that calls published, drawn by the tool `preview` in containers.
 
 `/tiles/CALL/NAME` is a TileJSON document, `/tiles/CALL/NAME/Z/X/Y.png` one tile of 256 pixels in Web Mercator.
-
 Invariants:
-* a tile is for a principal who may read the file at `/files`, and whom the policy lets call `preview` on it without approval;
-* it shows the published content, which is checked before and after it is drawn. Other files that it reads, such as its
-  sidecar files and the sources of a VRT, are as they are then;
-* a kept tile is for one principal and one content of one file, and what is kept is bounded in bytes;
-* a bounded number of blocks is drawn at once, so that a map never takes the permits of calls.
+* a tile is for a principal who may read the file at `/files`, and whom the policy lets call `preview` on it without
+  approval;
+* a tile shows the published content, which is checked before and after it is drawn. Other files that it reads, such
+  as its sidecar files and the sources of a VRT, may have changed since;
+* a cached tile is for one principal and one content of one file, and the cache is bounded in bytes;
+* a bounded number of blocks is drawn at once, so that a map never takes the slots of other calls.
 """
 
 import re
@@ -46,19 +46,19 @@ from gdal_mcp.server.http.tile_grid import (
     side_of,
     touches,
 )
-from gdal_mcp.server.operations.unasked import call_unasked
+from gdal_mcp.server.operations.allowed_calls import call_if_allowed
 from gdal_mcp.toolboxes.base import ImmediateResult
 
 TILES_PATH: Final = "/tiles"
-AT_ONCE: Final = 2  # blocks
+AT_ONCE: Final = 2  # blocks that are drawn at once
 CACHE_BYTES: Final = 64 << 20
-# for a tile's key and its place in the cache; an empty tile itself has only about a hundred bytes
+# bytes for a tile's key and its entry in the cache; an empty tile has only about a hundred bytes
 _ENTRY_BYTES: Final = 1 << 10
 _NUMBER: Final = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 
 
 class TileSource(NamedTuple):
-    """What tiles are kept for: one content of one file, drawn for one principal."""
+    """The key of cached tiles: one content of one file, drawn for one principal."""
 
     principal: str
     artifact: int
@@ -68,7 +68,10 @@ class TileSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrawTiles(Operation):
-    """A call of `preview` whose picture is a block of tiles. `legend` is how earlier tiles show the values; None at first."""
+    """A call of `preview` whose picture is a block of tiles.
+
+    `legend` is the colours and stretch of earlier tiles; None for the first ones.
+    """
 
     block: Place = WHOLE_WORLD
     legend: Mapping[str, Any] | None = None
@@ -89,7 +92,7 @@ class DrawTiles(Operation):
 
 @dataclass(slots=True)
 class TileCache:
-    """Tiles, and how they show the values, the least recently used dropped first. For one event loop."""
+    """A cache of tiles and their legends, which drops the least recently used ones first. For one event loop."""
 
     most: int = CACHE_BYTES
     legends: "OrderedDict[TileSource, Mapping[str, Any]]" = field(default_factory=OrderedDict)
@@ -112,12 +115,12 @@ class TileCache:
 
     def remember(self, content: TileSource, shown: Mapping[str, Any]) -> None:
         self.legends[content] = {name: shown.get(name) for name in ("color", "bands", "stretch")}
-        while len(self.legends) > 1000:  # some hundred bytes each
+        while len(self.legends) > 1000:  # each has some hundred bytes
             self.legends.popitem(last=False)
 
 
 class NotDrawn(Exception):
-    """`reply` says why there is no tile."""
+    """A tile was not drawn. `reply` is the response with the reason."""
 
     def __init__(self, reply: ASGIApp) -> None:
         super().__init__()
@@ -131,7 +134,7 @@ class Tiles:
     app: App
     files: Files
     cache: TileCache = field(default_factory=TileCache)
-    # tiles that wait to be drawn, in all and of one principal
+    # tiles that wait to be drawn, in total and for one principal
     _waiting: RequestLimit = field(default_factory=lambda: RequestLimit(128, 32))
     _drawing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(AT_ONCE))
 
@@ -177,14 +180,15 @@ class Tiles:
         return Response(data, media_type="image/png", headers=headers)
 
     async def _drawn(self, who: Principal, opened: Opened, place: Place) -> bytes:
-        """Raises NotDrawn, Gone, LimitExceeded."""
+        """The PNG of a tile, from the cache or drawn now. Raises NotDrawn, Gone, LimitExceeded."""
         artifact = opened.artifact
         content = TileSource(who.id, artifact.id, artifact.sha256, opened.fingerprint)
         if (tile := self.cache.get(content, place)) is not None:
             return tile
         with self._waiting.request(), self._waiting.per_principal(who.id):
             async with self._drawing:
-                if (tile := self.cache.get(content, place)) is not None:  # drawn while this one waited
+                # another request drew it in the meantime
+                if (tile := self.cache.get(content, place)) is not None:
                     return tile
                 tiles = await self._draw(who, artifact, content, place.block)
                 if not await self.files.thread(opened.is_in_place):
@@ -198,7 +202,9 @@ class Tiles:
     ) -> Mapping[Place, bytes]:
         operation = DrawTiles(in_history=False, block=block, legend=self.cache.legends.get(content))
         arguments = {"path": artifact.path}
-        reply = await call_unasked(self.app, who, "preview", arguments, client="tiles", operation=operation)
+        reply = await call_if_allowed(
+            self.app, who, "preview", arguments, client="tiles", operation=operation
+        )
         places = list(places_of(block))
         if reply is None or reply.done is None or len(reply.done.figures) != len(places):
             raise NotDrawn(_refusal(reply))
@@ -206,7 +212,10 @@ class Tiles:
         return dict(zip(places, reply.done.figures, strict=True))
 
     def _dataset(self, artifact: Artifact) -> Mapping[str, Any]:
-        """What its call recorded of a raster. Raises Absent for other files, and for rasters without a position."""
+        """The description of a raster in the record of its call.
+
+        Raises Absent for other files, and for rasters without a position.
+        """
         call = self.app.registry.call(artifact.call_id)
         rows = (row for row in (call.outputs if call else ()) if row.get("path") == artifact.path)
         dataset = next(rows, {})
@@ -234,7 +243,7 @@ def _path(artifact: Artifact) -> str:
 
 
 def _parse_place(named: Mapping[str, str]) -> Place:
-    """Raises Absent for what is no tile of Web Mercator."""
+    """The tile that a path names. Raises Absent if it is not a tile of Web Mercator."""
     texts = [named[name] for name in ("z", "x", "y")]
     if not all(map(_NUMBER.fullmatch, texts)):
         raise Absent

@@ -1,7 +1,7 @@
 """`PUT /uploads/NUMBER/PATH` stores a file in a workspace: a call with policy, approval and record like any other.
 
 Invariants:
-* what can be refused before the bytes arrive is refused then, and none of them are read;
+* if an upload can be refused before its bytes arrive, it is refused then, and none of them are read;
 * the bytes are bounded in number and in time, whatever the request declares;
 * an upload that was not published leaves nothing behind.
 """
@@ -36,9 +36,9 @@ from sandbox.errors import SandboxError
 from sandbox.workspace import Workspace
 
 UPLOADS_PATH: Final = "/uploads"
-IDLE_SECONDS: Final = 30.0  # without a byte
-_AT_ONCE: Final = 1 << 20  # bytes written at once: getting a thread takes longer than writing a few
-_WRITERS: Final = 4  # threads that write uploads, so that calls have threads
+IDLE_SECONDS: Final = 30.0  # seconds that may pass without a byte
+_AT_ONCE: Final = 1 << 20  # bytes written at once, because getting a thread takes longer than writing a few
+_WRITERS: Final = 4  # threads that write uploads, a separate limit so that calls have threads
 _TARGET: Final = re.compile(rf"{UPLOADS_PATH}/(\d{{1,4}})/(.+)", re.ASCII | re.DOTALL)
 _LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
 _DIGEST: Final = re.compile(r"(?:^|,)\s*sha-256\s*=\s*:([A-Za-z0-9+/]{43}=):")
@@ -62,9 +62,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class UploadRequest:
-    """What an upload declares about its body."""
+    """The declarations of an upload about its body."""
 
-    place: tuple[Workspace, str]  # with the path below it
+    place: tuple[Workspace, str]  # the workspace, and the path below it
     size: int | None  # bytes
     sha256: str | None
     overwrite: bool
@@ -72,7 +72,10 @@ class UploadRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class UploadRoutes:
-    """Uploads over HTTP. `limit` bounds how many of one principal arrive at once; `seconds` how long one may take."""
+    """Uploads over HTTP.
+
+    `limit` bounds the uploads of one principal that arrive at once; `seconds` bounds the time of each.
+    """
 
     uploads: Uploads
     auth: Authenticator
@@ -121,7 +124,7 @@ class UploadRoutes:
         await reply(scope, receive, send)
 
     async def _arrived(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
-        """Raises ToolError, SandboxError, TooSlow, ClientDisconnect."""
+        """Receives and publishes a file. Raises ToolError, SandboxError, TooSlow, ClientDisconnect."""
         sent = self._sent(who, scope, Headers(scope=scope))
         look = partial(self.uploads.destination, who, sent.place, sent.size)
         to: Destination = await anyio.to_thread.run_sync(look)
@@ -146,14 +149,14 @@ class UploadRoutes:
         return JSONResponse(dict(reply.result), 200 if done.published.replaced else 201, headers)
 
     def _sent(self, who: Principal, scope: Scope, headers: Headers) -> UploadRequest:
-        """Raises ToolError for a request that is malformed or uses what is not supported."""
+        """The declarations of an upload. Raises ToolError for a malformed request, or one that is not supported."""
         if not self.most:
             raise ToolError(
                 Code.DENIED, Stage.POLICY, "this server accepts no uploads.", "Ask its administrator."
             )
         try:
             target = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
-        except UnicodeDecodeError as error:  # guessing the encoding could give another name
+        except UnicodeDecodeError as error:  # a guessed encoding could give another name
             raise _invalid("the path is not UTF-8", "Write it as UTF-8, percent-encoded.") from error
         match = _TARGET.fullmatch(target)
         own = self.uploads.workspaces(who)
@@ -199,7 +202,7 @@ class UploadRoutes:
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    """The body in pieces that are worth writing. Raises TooSlow, ClientDisconnect."""
+    """Yields the body in pieces that are large enough to write. Raises TooSlow, ClientDisconnect."""
     buffer = bytearray()
     more = True
     while more:
@@ -217,7 +220,7 @@ async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
 
 
 def _digest(headers: Headers) -> str | None:
-    """The SHA-256 that a request declares, in hex. Raises ToolError for a digest of another kind."""
+    """The SHA-256 that a request declares, in hexadecimal. Raises ToolError for a digest of another kind."""
     for name in ("content-digest", "repr-digest"):
         text = ",".join(headers.getlist(name))
         match = _DIGEST.search(text)
@@ -229,7 +232,8 @@ def _digest(headers: Headers) -> str | None:
 
 
 def _error_reply(error: ToolError, body: dict[str, Any]) -> Response:
-    status = _STATUS.get(error.code, 422)  # else the file arrived, and the container could not read it
+    # for other codes, the file arrived and the container could not read it
+    status = _STATUS.get(error.code, 422)
     if error.confirmation is not None or error.stage is Stage.PUBLISH:
         status = 409
     headers = dict(_FRESH)

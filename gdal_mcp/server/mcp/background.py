@@ -15,23 +15,26 @@ from sandbox.errors import SandboxError
 
 _log = structlog.get_logger()
 
-# of glibc's malloc.h
+# parameters in glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _ARENAS = 2
-_LARGE = 256 << 10  # bytes; results and previews, which come and go
-# Seconds of Python for which one thread may hold up the others. Python's own 5 ms is what the event loop waits for each time it
-# wakes while calls are prepared in threads. With a tenth, beside three calls, the p95 of `ping` fell from 7.8 to 5.9 ms, once, under load
+_LARGE = 256 << 10  # bytes; results and previews, which are freed soon, are larger
+# seconds that a Python thread may run before another one takes over. While calls are prepared in threads, the event
+# loop waits for that long each time it wakes; Python's default is 5 ms. With a tenth of that, beside three calls, the
+# p95 of `ping` fell from 7.8 to 5.9 ms in one measurement under load.
 _SWITCH_SECONDS = 0.0005
 REAP_SECONDS = 60.0
-END_SECONDS = 10.0  # for removing the containers of cancelled calls, which takes a fraction of a second
+# seconds for removing the containers of cancelled calls, which takes a fraction of a second
+END_SECONDS = 10.0
 
 
 def tune_runtime() -> None:
-    """Call it at the end of startup, before there are threads: imported objects are not scanned again, and threads take turns quickly.
+    """Tunes the garbage collector, the switching of threads and the memory allocator. Call it at the end of startup.
 
-    glibc gives threads up to eight heaps per processor, which fragment as calls end. With two, a server kept its size over
-    a thousand calls. Large blocks are always mapped and unmapped: by default glibc keeps ever larger ones in those heaps.
-    Other C libraries have nothing to set.
+    Imported objects are not scanned again, and threads switch more often. glibc gives threads up to eight heaps per
+    processor, which become fragmented as calls end. With two heaps, the memory of a server did not grow over a
+    thousand calls. Large blocks are always mapped and unmapped: by default, glibc stores larger and larger ones in
+    those heaps. Other C libraries have no such parameters. Call it before there are threads.
     """
     gc.freeze()
     gc.enable()
@@ -52,11 +55,11 @@ async def get_ready(app: App) -> None:
 
 
 async def reap(app: App) -> None:
-    """Removes the containers of this user's servers that died, and returns free memory to the kernel."""
+    """Removes the containers of this user's dead servers, and returns free memory to the kernel, once in a minute."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while True:
         await anyio.sleep(REAP_SECONDS)
-        if trim is not None:  # of glibc alone
+        if trim is not None:  # only glibc has this function
             await anyio.to_thread.run_sync(trim, 0)
         try:
             removed = await anyio.to_thread.run_sync(app.hosting.reap, abandon_on_cancel=True)
@@ -70,7 +73,10 @@ async def reap(app: App) -> None:
 
 
 async def end_on_signal(serving: anyio.CancelScope, app: App) -> None:
-    """Ends the process once every call has ended: threads, such as the one that reads stdin, cannot be interrupted."""
+    """Ends the process after a signal, when every call has ended.
+
+    The process must be ended because threads, such as the one that reads stdin, cannot be interrupted.
+    """
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             serving.cancel()

@@ -2,7 +2,7 @@
 
 Invariants:
 * paths come only from inside the workspaces, one folder at a time, and no link is followed;
-* at most MOST values of bounded length; whatever is not one visible line is left out;
+* there are at most MOST values of bounded length; values that are not one visible line are left out;
 * an unknown prompt, template or argument has no values.
 """
 
@@ -12,14 +12,14 @@ from typing import Final
 
 import mcp_types as t
 
-from gdal_mcp.toolboxes.base import Prompt, beginning
+from gdal_mcp.toolboxes.base import Prompt, filter_by_prefix
 from gdal_mcp.toolboxes.untrusted import shown_text
 from sandbox.browse import EntryKind, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import Workspaces
 
-MOST: Final = 100  # the protocol's own bound
-MAX_VALUE: Final = 1024  # characters typed
+MOST: Final = 100  # values; the limit of the protocol
+MAX_VALUE: Final = 1024  # characters that the user typed
 _MAX_EXAMINED: Final = 5000  # names that are examined in one folder
 
 
@@ -30,7 +30,7 @@ def complete(
     prompts: Mapping[str, Prompt],
     outputs: Callable[[], Iterable[str]] = tuple,
 ) -> t.CompleteResult:
-    """Values that begin with what was typed; codes and names may also contain it.
+    """Values that begin with the typed text; codes and names may also contain it elsewhere.
 
     `outputs` are the paths of outputs that may be read as resources.
     """
@@ -47,8 +47,8 @@ def complete(
         )
         if value is not None:
             candidates = workspace_paths(workspaces, typed) if value.is_path else value.propose(typed)
-    elif ref.uri.startswith("file://") and argument.name == "path":  # the templates of resources.py
-        candidates = beginning(outputs(), typed)
+    elif ref.uri.startswith("file://") and argument.name == "path":  # the templates are in resources.py
+        candidates = filter_by_prefix(outputs(), typed)
     longest = 4 * MAX_VALUE
     visible = (text for text in candidates if len(text) <= longest and shown_text(text, longest) == text)
     values = list(islice(visible, MOST + 1))
@@ -58,7 +58,7 @@ def complete(
 
 
 def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
-    """Files and folders in the folder typed so far, spelled as it was typed; folders end in a slash."""
+    """Files and folders that begin with the typed path, spelled as it is typed; folders end in a slash."""
     folder, slash, prefix = typed.rpartition("/")
     try:
         located = workspaces.input(f"{folder}{slash}" if folder or slash else ".")

@@ -1,4 +1,4 @@
-"""Asks the client's user by elicitation, in both protocol eras."""
+"""Asks the client's user for approval by elicitation, in both protocol eras."""
 
 import json
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from gdal_mcp.approvals.model import ApprovalQuestion, Decision, Suspended
 from gdal_mcp.policy.policy import Channel
 
 KEY = "approval"
-# Accepting the form is the yes: a form without fields, so that no client can fill in a yes as a default value.
+# Accepting the form means yes. It has no fields, so that no client can fill in a yes as a default value.
 _FORM = {"type": "object", "properties": {}}
 _LEAD = "Decide this in the server's console, where you sign in. "
 
@@ -22,13 +22,14 @@ _LEAD = "Decide this in the server's console, where you sign in. "
 class Elicitation:
     """Asks the user of the client that sent this request; a client without elicitation gets no question.
 
-    Handshake era: a question while the call waits. 2026-07-28: the reply is the question, and the call comes again.
+    In the handshake era, the question is sent while the call waits. In 2026-07-28, the reply is the question, and the
+    client repeats the call with the answer.
     """
 
     ctx: ServerRequestContext
     params: t.CallToolRequestParams
     user: str
-    has_answer: bool = True  # False if the answer in the request, if any, is to an earlier question
+    has_answer: bool = True  # False if the answer in the request, if any, belongs to an earlier question
 
     def asks(self, ways: frozenset[Channel]) -> bool:
         offered = self._offered
@@ -41,9 +42,10 @@ class Elicitation:
             return None
         if self.ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not self.params.request_state:
             return None
-        state = json.loads(self.params.request_state)  # sealed by this process, so unchanged
+        state = json.loads(self.params.request_state)  # sealed by this process, so it is unchanged
         approval = str(state["approval"])
-        # opening the page is not an answer, which is given there; nor is a malformed answer
+        # opening the page is not an answer, because the answer is given on the page; a malformed answer is not one
+        # either
         if not isinstance(response, t.ElicitResult) or (state.get("page") and response.action == "accept"):
             return approval, None
         return approval, self._decision(response)
@@ -73,12 +75,13 @@ class Elicitation:
             if form:
                 answer = await session.elicit_form(question.row.summary, _FORM, related_request_id=request_id)
                 return self._decision(answer)
-            # only leads the user to the page, while the caller watches the row
+            # only opens the page for the user; the caller waits for the decision in the approvals
             await session.elicit_url(
                 _LEAD + question.row.summary, url, question.row.id, related_request_id=request_id
             )
         except (MCPError, ValidationError):
-            pass  # the client offers elicitation, but answered with an error or not at all: no person was asked
+            # the client offers elicitation, but replied with an error or not at all, so no person was asked
+            pass
         return None
 
     @property

@@ -1,4 +1,7 @@
-"""A server that could not be assembled. It still answers, because a client that only shows "disconnected" does not help the user."""
+"""A server that answers every call with the reason why the real server could not be started.
+
+It exists because a client that only shows "disconnected" does not help the user.
+"""
 
 import contextlib
 import signal
@@ -21,10 +24,10 @@ _NEXT = "Fix that, then restart this server in the client. `gdal-mcp doctor` che
 
 
 async def serve(reason: str) -> None:
-    """Serves one client over stdio: the instructions and the answer to every call give the reason for the failure."""
+    """Serves one client over stdio. The instructions and the answer to every call have the reason for the failure."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that reads stdin cannot be interrupted
     error = ToolError(Code.ENGINE_UNAVAILABLE, Stage.LOOKUP, reason, _NEXT).as_dict(call_id="")
-    tools, usual = [], Settings.model_construct()  # the given ones may be the fault
+    tools, usual = [], Settings.model_construct()  # default settings, because the user's may be the fault
     with contextlib.suppress(CatalogueBroken):
         tools = [render.tool(tool) for tool in toolboxes(usual).surface(usual).listed]
 

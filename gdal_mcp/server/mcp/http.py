@@ -1,4 +1,4 @@
-"""The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
+"""The SDK's Streamable HTTP transport as an ASGI application, and the principal of each request."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
@@ -22,14 +22,14 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
+_KEY: Final = "gdal_mcp.principal"  # key in the state of an ASGI scope
 
 
 class Protocol:
-    """The protocol of one server, for both eras. Call `set_principal` on every request first."""
+    """The protocol of one server, for both eras. `set_principal` must be called on every request first."""
 
     def __init__(self, app: App, hosts: Collection[str], origins: Collection[str], downloads: str) -> None:
-        """`hosts` and `origins` are answered; `downloads` is the address below which outputs are served."""
+        """`hosts` and `origins` are the accepted ones; `downloads` is the address below which outputs are served."""
         settings = app.settings
         self._end_calls = app.pipeline.activity.end
         self._sessions_each = settings.http_sessions_each
@@ -62,7 +62,7 @@ class Protocol:
 
     @property
     def _owners(self) -> Mapping[str, object]:
-        """The opener of each session."""
+        """The user who opened each session."""
         return self._manager._session_owners  # noqa: SLF001 - the SDK bounds only all sessions together, and has no public name for them
 
     @contextmanager
@@ -95,7 +95,7 @@ def set_principal(scope: Scope, principal: Principal) -> None:
 
 
 def who(ctx: Context) -> Principal:
-    """The sender of this request, whatever its session. Raises KeyError without `set_principal`."""
+    """The sender of this request, independent of its session. Raises KeyError without `set_principal`."""
     assert ctx.request is not None
     principal = ctx.request.scope["state"][_KEY]
     assert isinstance(principal, Principal)
@@ -103,7 +103,7 @@ def who(ctx: Context) -> Principal:
 
 
 def _user(principal: Principal) -> AuthenticatedUser:
-    """A principal as the SDK knows it: sessions are bound to its lasting parts. The token itself is left out."""
+    """A principal as the SDK's type, to which it binds sessions. The token itself is left out."""
     access = AccessToken(
         token="", client_id=principal.id, scopes=sorted(principal.scopes), subject=principal.id
     )

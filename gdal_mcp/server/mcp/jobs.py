@@ -2,10 +2,10 @@
 
 Invariants:
 * a call ends once: as the reply to its request, or as its task;
-* cancelling a request cancels its call, until the task is the reply;
-* a task is on disk before its reply goes out, and nothing is pending once its end is on disk;
-* only a credential that may write answers the questions of a call that writes;
-* each question of a task has a key that the task never used before.
+* cancelling a request cancels its call, unless the task has become the reply;
+* a task is on disk before its reply is sent, and its call counts as pending until its end is on disk;
+* only a credential with the scope to write answers the questions of a call that writes;
+* each question of a task has a key that the task has not used before.
 """
 
 import time
@@ -38,7 +38,7 @@ Work = Callable[[t.CallToolRequestParams, Tell], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a call becomes a task, and how long its questions stay open, in seconds."""
+    """The time after which a call becomes a task, and the time for which its questions stay open, in seconds."""
 
     after: float
     answer_seconds: float
@@ -46,27 +46,32 @@ class Rules:
 
 @dataclass(eq=False)
 class TaskJob:
-    """One call that may outlive its request. If `work` asks something, it is run again from its start with the answers."""
+    """One call that may outlive its request.
+
+    If `work` asks a question, it is run again from its start with the answers.
+    """
 
     principal: str
     params: t.CallToolRequestParams
     work: Work
     send_progress: Tell  # reports progress to the open request
-    writes: bool = False  # its tool can write, so answers to its questions need the scope for that
+    # True if its tool can write, so that answers to its questions need the scope to write
+    writes: bool = False
     task: Task | None = None
-    question: t.InputRequiredResult | None = None  # what is open
-    keys: dict[str, str] = field(default_factory=dict)  # of its questions: the client's, and the work's own
+    question: t.InputRequiredResult | None = None  # the open question
+    # of the open questions: the key for the client -> the key in `work`
+    keys: dict[str, str] = field(default_factory=dict)
     result: Answer | MCPError | None = None  # None if it was cancelled
-    why: str = ""  # it was cancelled
+    why: str = ""  # why it was cancelled
     report: tuple[str, float] = (RUNNING, 0.0)  # the newest progress message, and its time
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
     answered: anyio.Event = field(default_factory=anyio.Event)
     answers: dict[str, t.InputResponse] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)  # keys of all questions so far
+    used: set[str] = field(default_factory=set)  # keys of all questions until now
 
     def tell(self, fraction: float, message: str) -> None:
-        """Reports progress. Any thread may call it."""
+        """Reports progress. May be called from any thread."""
         self.report = (f"{message} ({fraction:.0%})", time.time())
         self.send_progress(fraction, message)
 
@@ -91,7 +96,7 @@ class TaskJob:
             self.answered.set()
 
     def repeated(self) -> t.CallToolRequestParams:
-        """The call with the answers, as a client would send it again."""
+        """The call with the answers, as a client would repeat it."""
         assert self.question is not None
         responses = {self.keys[key]: value for key, value in self.answers.items()}
         update = {"input_responses": responses, "request_state": self.question.request_state}
@@ -114,16 +119,16 @@ class TaskJob:
 
 @dataclass(eq=False)
 class Jobs:
-    """The calls of this process that may become tasks, and those that are."""
+    """The calls of this process that may become tasks, and those that have become tasks."""
 
     _group: anyio.abc.TaskGroup
     _store: TaskStore
     _rules: Rules
-    _pending: set[str]  # a mark for each job that must be recorded before the process may end
+    _pending: set[str]  # a mark for each call that must be recorded before the process ends
     _live: dict[str, TaskJob] = field(default_factory=dict)
 
     async def call(self, job: TaskJob) -> Answer | Task:
-        """The call's answer, or a task instead. Raises MCPError."""
+        """The answer of the call, or a task in its place. Raises MCPError."""
         self._group.start_soon(self._run, job)
         try:
             with anyio.move_on_after(self._rules.after):
@@ -144,7 +149,8 @@ class Jobs:
 
     async def _hand_over(self, job: TaskJob) -> Task | None:
         """Makes the task of a running job. None if it cannot be made, or the job has already ended."""
-        with anyio.CancelScope(shield=True):  # a row that was made is replied, dropped or ended
+        # a task that was stored must become the reply, or be removed or ended
+        with anyio.CancelScope(shield=True):
             try:
                 task = await anyio.to_thread.run_sync(
                     self._store.create, job.principal, job.params.name[:100]
@@ -159,7 +165,7 @@ class Jobs:
                 return None
             job.task = task
             self._live[task.id] = job
-        await anyio.lowlevel.checkpoint_if_cancelled()  # from here on the task is the reply
+        await anyio.lowlevel.checkpoint_if_cancelled()  # from here on, the task is the reply
         return job.now()
 
     async def _run(self, job: TaskJob) -> None:
@@ -176,7 +182,10 @@ class Jobs:
             self._pending.discard(mark)
 
     async def _rounds(self, job: TaskJob) -> Answer | MCPError | None:
-        """Works until there is a result or error, or a question that the open request can carry."""
+        """Runs the work until there is a result, an error, or a question that the open request can carry.
+
+        None if a question was not answered in time.
+        """
         params = job.params
         while True:
             try:
@@ -197,7 +206,7 @@ class Jobs:
             params = job.repeated()
 
     async def _record(self, job: TaskJob, task: Task) -> None:
-        """Writes the end to disk, or if that fails keeps it in memory until this server ends."""
+        """Writes the end of a task to disk. If that fails, keeps it in memory until this server ends."""
         status: Status = "cancelled"
         message, payload = job.why or "cancelled", None
         if isinstance(job.result, MCPError):
@@ -216,7 +225,7 @@ class Jobs:
             del self._live[task.id]
 
     async def get(self, task_id: str, principal: str) -> Task:
-        """The task. Raises MCPError for one of another principal, or one that was removed."""
+        """A task. Raises MCPError for a task of another principal, or one that was removed."""
         job = self._live.get(task_id)
         if job is not None and job.principal == principal:
             return job.now()
@@ -228,7 +237,11 @@ class Jobs:
     async def update(
         self, task_id: str, principal: str, responses: Mapping[str, Any], *, may_write: bool = False
     ) -> None:
-        """Raises MCPError as `get` does, and for a lack of the scope to write; ValidationError for a malformed answer."""
+        """Passes answers on to a task.
+
+        Raises the errors of `get`, MCPError if the scope to write is missing, and ValidationError for a malformed
+        answer.
+        """
         await self.get(task_id, principal)
         if (job := self._live.get(task_id)) is not None:
             if job.writes and not may_write:
@@ -238,7 +251,7 @@ class Jobs:
             job.answer(responses)
 
     async def cancel(self, task_id: str, principal: str) -> None:
-        """Stops a running task; leaves one that has ended, or that another server runs."""
+        """Stops a running task. Has no effect on a task that has ended, or that another server runs."""
         await self.get(task_id, principal)
         if (job := self._live.get(task_id)) is not None:
             job.cancel("the client cancelled the task")
@@ -246,7 +259,7 @@ class Jobs:
 
 @lru_cache(maxsize=1)
 def _response() -> TypeAdapter[t.InputResponse]:
-    """Made with the first answer, since it would slow down every start."""
+    """The adapter that validates answers. It is made with the first answer, because it would slow down every start."""
     return TypeAdapter(t.InputResponse)
 
 
@@ -254,9 +267,9 @@ def _response() -> TypeAdapter[t.InputResponse]:
 async def running(
     _server: Server[Any], store: TaskStore, rules: Rules, pending: set[str]
 ) -> AsyncIterator[Jobs]:
-    """The lifespan of a server with tasks: at its end the running ones are cancelled, and waited for.
+    """The lifespan of a server with tasks. At its end, running tasks are cancelled and waited for.
 
-    The next reader of the store sees an unfinished task of a dead server as failed.
+    The unfinished task of a dead server is reported as failed to its next reader.
     """
     try:
         async with anyio.create_task_group() as group:

@@ -1,8 +1,9 @@
-"""A map in the chat: the panel that clients with MCP Apps show beside a call's result, as one page that loads nothing else.
+"""The panel that clients with MCP Apps show beside a call's result: a map as one page that loads nothing else.
 
-It is made of the console's own modules, so that both draw the same map and keep the same rule: a text becomes a text, never markup.
-The page allows its own three scripts and one style sheet, by their digests, and pictures that are in it; it can reach nothing.
-Clients without the extension get the PNG that is in the result anyway, and no reference to the panel.
+It is made of modules of the console, so both draw the same map and follow the same rule: text is inserted as text,
+never as markup. The page allows its own three scripts and one style sheet, by their digests, and embedded pictures;
+it can connect to nothing. Clients without the extension get the PNG that is in the result anyway, and no reference to
+the panel.
 """
 
 import base64
@@ -19,7 +20,7 @@ from gdal_mcp.server.mcp.tasks import Context
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 MEDIA_TYPE: Final = "text/html;profile=mcp-app"
 URI: Final = "ui://gdal-mcp/result.html"
-# no origin for anything: a host that follows these allows no request at all
+# no origin is allowed for anything, so a host that follows this policy allows no request
 _META: Final = {
     "ui": {
         "csp": {"connectDomains": [], "resourceDomains": [], "frameDomains": [], "baseUriDomains": []},
@@ -29,8 +30,8 @@ _META: Final = {
 _LINKS: Final = re.compile(r"^import .*\n|^export (?=async function|function|const)", re.MULTILINE)
 
 
-def offered(ctx: Context) -> bool:
-    """Whether the client shows such panels."""
+def is_supported(ctx: Context) -> bool:
+    """True if the client shows such panels."""
     capabilities = ctx.session.client_capabilities
     declared = ((capabilities.extensions if capabilities else None) or {}).get(EXTENSION) or {}
     types = declared.get("mimeTypes")
@@ -44,7 +45,7 @@ def content() -> t.ReadResourceResult:
 
 @cache
 def _page() -> str:
-    # the guard comes first, so that even the map's library is loaded under it
+    # the guard is the first script, so that even the map's library runs under it
     guard = f"{{\n{_module('trusted.js')}guardMarkup(null);\n}}"
     own = f"{{\n{_module('dom.js')}{_module('map.js')}{_file('gdal_mcp.server.mcp', 'panel.js')}}}"
     scripts = (guard, _file("gdal_mcp.server.console", "static/vendor/leaflet.js"), own)
@@ -71,7 +72,7 @@ def _file(package: str, name: str) -> str:
 
 
 def _module(name: str) -> str:
-    """One of the console's modules as a part of a script, which has no imports."""
+    """The text of a module of the console without its imports and exports, to be embedded in a script."""
     return _LINKS.sub("", _file("gdal_mcp.server.console", f"static/{name}"))
 
 

@@ -1,9 +1,9 @@
-"""Progress of a call, from whichever thread runs it to the client that waits for it.
+"""Reports the progress of a call, from the thread that runs it to the client that waits for it.
 
 Invariants:
 * progress only grows, and every report has a message;
 * at most ten reports a second are sent, including the last one;
-* the reporter never waits: a slow client loses reports, always the older ones.
+* the reporter never waits: for a slow client, older reports are dropped.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,25 +16,25 @@ from mcp.server.context import ServerRequestContext
 
 from gdal_mcp.toolboxes.untrusted import shown_text
 
-Tell = Callable[[float, str], None]  # a fraction and a message; from any thread
+Tell = Callable[[float, str], None]  # a fraction and a message; may be called from any thread
 Send = Callable[[float, float | None, str | None], Awaitable[None]]
 
-GAP: Final = 0.125  # seconds between two reports; with the last one that is at most nine in a second
+GAP: Final = 0.125  # seconds between two reports, so that with the last one at most nine are sent in a second
 RUNNING: Final = "running"
-_MAX_WORDS: Final = 100  # characters
+_MAX_WORDS: Final = 100  # characters of a message
 
 _Result = TypeVar("_Result")
 
 
 def sanitize(tell: Tell, *, locked: bool) -> Tell:
-    """Sanitizes the progress messages of a container: one visible line, and in lockdown only the number."""
+    """Sanitizes the progress messages of a container: one visible line, and in lockdown only the fraction."""
     return lambda fraction, message: tell(
         fraction, RUNNING if locked or not message.strip() else shown_text(message, _MAX_WORDS)
     )
 
 
 async def with_progress(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_Result]]) -> _Result:
-    """Runs the work, and sends its progress to a client that requested it."""
+    """Runs the work, and sends its progress if the client requested it."""
     if ctx.meta is None or "progress_token" not in ctx.meta:
         return await work(lambda _fraction, _message: None)
     relay = Relay(ctx.session.report_progress)
@@ -56,7 +56,7 @@ class Relay:
     send: Send
     _newest: tuple[float, str] = (-1.0, "")
     _sent: float = -1.0
-    # the report that is newest when it is set is the last one to be sent
+    # when it is set, the newest report is sent as the last one
     stopped: anyio.Event = field(default_factory=anyio.Event)
 
     def tell(self, fraction: float, message: str) -> None:
@@ -64,7 +64,7 @@ class Relay:
             self._newest = (fraction, message)
 
     async def run(self) -> None:
-        """Sends until it is stopped, or the client is gone."""
+        """Sends reports until the relay is stopped, or the client is gone."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             ended = False
             while not ended:

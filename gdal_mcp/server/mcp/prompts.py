@@ -54,7 +54,7 @@ def get_prompt(
     values = {
         value.name: _value(value, texts.get(value.name, "") or value.default) for value in prompt.values
     }
-    # one pass, so that a placeholder in a value stays as it is
+    # replaced in one pass, so that a placeholder in a value is not replaced
     text = _PLACEHOLDER.sub(
         lambda match: match[0][0] if match[1] is None else json.dumps(values[match[1]], ensure_ascii=False),
         prompt.text,

@@ -1,4 +1,4 @@
-"""Turns tools and the pipeline's replies into the protocol's types."""
+"""Converts tools and the replies of the pipeline to the types of the protocol."""
 
 import base64
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from gdal_mcp.toolboxes.base import Tool
 from gdal_mcp.toolboxes.shortening import json_text
 
 MAX_LINKS = 20
-DOWNLOAD = "io.gdal-mcp/download"  # the address of a file over HTTP, for those who may read it
+DOWNLOAD = "io.gdal-mcp/download"  # the address of a file over HTTP, for clients that may read it
 
 
 def tool(tool_description: Tool, *, with_panel: bool = False) -> t.Tool:
-    """A tool as clients see it. No tool reaches a network, so none is open-world."""
+    """A tool in the form for clients."""
     ui = (
         {"ui": {"resourceUri": panel.URI}}
         if with_panel and (tool_description.writes or tool_description.pictures)
@@ -32,7 +32,8 @@ def tool(tool_description: Tool, *, with_panel: bool = False) -> t.Tool:
         output_schema=dict(tool_description.listed_schema),
         annotations=t.ToolAnnotations(
             read_only_hint=not tool_description.writes,
-            # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted
+            # the protocol defines this hint only for tools that write; without an idempotent hint, it assumes a tool is
+            # not idempotent
             destructive_hint=tool_description.replaces if tool_description.writes else None,
             open_world_hint=tool_description.reaches_out,
         ),
@@ -41,9 +42,10 @@ def tool(tool_description: Tool, *, with_panel: bool = False) -> t.Tool:
 
 
 def result(reply: Reply, downloads: str = "") -> t.CallToolResult:
-    """The structured result, also as text; links to the complete result if it was cut, and to the outputs; the preview.
+    """A reply in the form for clients.
 
-    `downloads` is the address below which outputs are served over HTTP, if they are.
+    It has the structured result, also as text; links to the complete result if it was cut, and to the outputs; and
+    the preview. `downloads` is the address below which outputs are served over HTTP, if they are.
     """
     content: list[t.ContentBlock] = [t.TextContent(text=json_text(reply.result))]
     note = reply.result.get(FULL_RESULT)

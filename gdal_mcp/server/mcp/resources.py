@@ -1,8 +1,9 @@
 """Outputs, records of calls and long results as resources.
 
-Only what the registry lists is readable, through descriptors that follow no link; the list itself holds only outputs. A
-digest is given only for a file that was checked to be the published one; a different file is reported as changed.
-`of` is the principal whose calls are visible; others look as if they did not exist. None sees everybody's.
+Only what the registry lists is readable, through descriptors that follow no link; the list itself has only outputs. A
+digest is included only for a file that was checked to be the published one; a different file is reported as changed.
+`of` is the principal whose calls are visible; calls of others are answered as if they did not exist. If it is None,
+the calls of all principals are visible.
 """
 
 import base64
@@ -31,12 +32,12 @@ from sandbox.workspace import WorkspacePath, Workspaces, open_file
 
 PAGE = 100
 _OURS = "io.gdal-mcp/"  # the prefix of our names in `_meta`
-_MAX_OFFSET = 1 << 62  # off_t, with room for a length
-_LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
+_MAX_OFFSET = 1 << 62  # the largest off_t, with room for a length
+_LEGACY_NOT_FOUND = -32002  # the error code of protocol versions up to 2025-11-25
 _RECORDS = ("", "provenance")  # the documents of a call in addition to its result
 
 _JSON = "application/json"
-# text, and what is written in JSON or XML
+# media types of text, and of formats that are JSON or XML
 _TEXT = re.compile(
     r"(text/|application/(jsonl|json|xml|yaml)\b|application/[\w.+-]+\+(json|json-seq|xml)\b|application/geo\+json-seq)"
 )
@@ -97,10 +98,10 @@ TEMPLATES = (
 @dataclass(frozen=True, slots=True)
 class Resources:
     store: ArtifactStore
-    workspaces: Workspaces | None  # None for a principal without workspaces, for whom no output exists
-    chunk: int  # the most bytes that one read answers with
+    workspaces: Workspaces | None  # None for a principal without workspaces, who sees no outputs
+    chunk: int  # bytes that one read returns at most
     results: ResultStore
-    lockdown: bool = False  # in lockdown: content is sent as bytes, never as text
+    lockdown: bool = False  # True: content is sent as bytes, never as text
 
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
@@ -113,7 +114,7 @@ class Resources:
         )
 
     def readable(self, uris: Sequence[str], of: str | None) -> list[str]:
-        """Those of the URIs that are listed, or records of calls."""
+        """The URIs that are listed outputs or records of calls."""
 
         def exists(uri: str) -> bool:
             if not uri.startswith(CALLS):
@@ -125,7 +126,7 @@ class Resources:
         return [uri for uri in uris if exists(uri)]
 
     def read(self, uri: str, version: str, of: str | None) -> t.ReadResourceResult:
-        """The content, or a bounded part of it. Raises MCPError for a URI that is not listed."""
+        """The content of a resource, or a bounded part of it. Raises MCPError for a URI that is not listed."""
         if uri.startswith(CALLS):
             return self._of_call(uri, version, of)
         plain, offset, length = self._range(uri)
@@ -134,7 +135,7 @@ class Resources:
             raise not_found(uri, version)
         try:
             located = self._located(artifact)
-            if located.is_folder:  # its files are not resources of their own
+            if located.is_folder:  # the files in a folder are not resources
                 was = {"size": artifact.size, "sha256": artifact.sha256}
                 return _json(uri, json.dumps({"folder": artifact.path, "published": was}))
             with open_file(located) as file:
@@ -169,7 +170,7 @@ class Resources:
         return any(path.is_relative_to(workspace.root) for workspace in roots)
 
     def _located(self, artifact: Artifact) -> WorkspacePath:
-        """The published path itself; a link that is there now is not followed, wherever it leads."""
+        """The published path itself. Raises PathRefused if a link has replaced it, wherever that leads."""
         if self.workspaces is None:
             raise PathRefused("there is no workspace.")
         located = self.workspaces.input(artifact.path)
@@ -178,7 +179,7 @@ class Resources:
         return located
 
     def _range(self, uri: str) -> tuple[str, int, int]:
-        """The registered URI, and the offset and length in bytes, that a URI asks for."""
+        """The registered URI in a URI, and the offset and length in bytes that it requests."""
         plain, mark, query = uri.partition("?")
         if not mark:
             return uri, 0, self.chunk
@@ -214,7 +215,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class _ByteRange:
-    """Some bytes of a resource: `uri` was asked for, `plain` is the URI of the complete one."""
+    """A range of bytes of a resource. `uri` is the requested URI, `plain` the URI of the complete resource."""
 
     uri: str
     plain: str
@@ -222,10 +223,10 @@ class _ByteRange:
     offset: int
     data: bytes
     size: int
-    text: bool  # whether text may be sent as text, which a model can read, and not as base64
+    text: bool  # True if text may be sent as text, which a model can read, instead of base64
 
     def result(self, chunk: int, about: Mapping[str, Any], meta: Mapping[str, Any]) -> t.ReadResourceResult:
-        """The content; if it is only a part, also `about` and the URI of the next part."""
+        """The content of the range; if it is only a part, also `about` and the URI of the next part."""
         text = self._text()
         data = self.data if text is None else text.encode()
         span = {"size": self.size, "offset": self.offset, "length": len(data)}
@@ -245,7 +246,7 @@ class _ByteRange:
         return t.ReadResourceResult(contents=[described, content])
 
     def _text(self) -> str | None:
-        """The bytes as text, up to the last whole character; None for what is not text by its media type or its bytes."""
+        """The bytes as text, up to the last whole character; None if the media type or the bytes are not text."""
         if not (self.text and self.data and _TEXT.match(self.media_type)):
             return None
         last = self.offset + len(self.data) >= self.size
@@ -267,13 +268,13 @@ def _json(uri: str, text: str) -> t.ReadResourceResult:
 
 
 def _content(artifact: Artifact, *, same: bool | None) -> dict[str, Any]:
-    """The digest of a file that is the published one, or that it was changed; nothing if that is unknown."""
+    """The digest of a file that is the published one, or the flag that it was changed; empty if that is unknown."""
     if same is None:
         return {}
     return {"sha256": artifact.sha256} if same else {"changed": True}
 
 
 def not_found(uri: str, version: str) -> MCPError:
-    """The error for a URI that is not listed, by protocol version."""
+    """The error for a URI that is not listed, in the form of the protocol version."""
     code = t.INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _LEGACY_NOT_FOUND
     return MCPError(code, "there is no such resource", {"uri": uri})

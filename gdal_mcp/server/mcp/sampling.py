@@ -1,10 +1,10 @@
 """Asks the client's own model about a finished call, in both protocol eras, if the client supports sampling.
 
 Invariants:
-* the call is finished, published and recorded before anything is asked: no answer changes what was done;
-* without an answer, whatever the reason, the result goes out as it is, which says that no model looked at it;
-* in protocol 2026-07-28 the question is the reply, and the result waits for the repeated call, which runs nothing; only so
-  many wait, so that clients that never repeat a call fill no memory.
+* the call is finished, published and recorded before the model is asked: no answer changes what was done;
+* without an answer, for whatever reason, the result is sent unchanged, and says that no model looked at it;
+* in protocol 2026-07-28 the question is the reply, and the result waits for the repeated call, which runs nothing.
+  The number of waiting results is bounded, so that clients that never repeat a call do not fill the memory.
 """
 
 import base64
@@ -28,22 +28,22 @@ from gdal_mcp.toolboxes.base import ModelQuestion, Tool
 from gdal_mcp.toolboxes.untrusted import shown_text
 
 KEY: Final = "model"
-ASK_SECONDS: Final = 60.0  # for the client's model, and for its user to let it be asked
-MAX_WAITING: Final = 8  # results, which may have a picture of megabytes each
+ASK_SECONDS: Final = 60.0  # seconds for the client's model, and for its user to permit the question
+MAX_WAITING: Final = 8  # waiting results, each of which may have a picture of some megabytes
 MAX_TOKENS: Final = 500
 MAX_WORDS: Final = 2000  # characters of an answer
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The results that wait for an answer of their client's model, by the ids of their calls."""
+    """The results that wait for an answer of the client's model, by the ids of their calls."""
 
     waiting: dict[str, tuple[float, Reply, ModelQuestion]] = field(default_factory=dict)
 
     async def with_model_answer(
         self, ctx: ServerRequestContext, tool: Tool, arguments: Mapping[str, object], reply: Reply
     ) -> Reply | t.InputRequiredResult:
-        """The reply with the model's answer, the unchanged reply if no model is asked, or the question instead."""
+        """The reply with the model's answer, the unchanged reply if no model is asked, or the question in its place."""
         offered = ctx.session.client_capabilities
         attached = reply.done.attached if reply.done is not None else {}
         question = tool.ask_model(arguments, attached) if not reply.error else None
@@ -52,7 +52,8 @@ class Sampling:
         params = _request(question)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             answer, to = None, ServerMessageMetadata(related_request_id=ctx.request_id)
-            # its user may say no, it may have no channel for questions, be unable to answer, or take too long
+            # the user may refuse, or the client may have no channel for questions, be unable to answer, or take too
+            # long
             with anyio.move_on_after(ASK_SECONDS), suppress(MCPError, ValidationError):
                 sent = t.CreateMessageRequest(params=params)
                 answer = await ctx.session.send_request(sent, t.CreateMessageResult, metadata=to)
@@ -68,13 +69,13 @@ class Sampling:
         )
 
     def answered(self, ctx: ServerRequestContext, params: t.CallToolRequestParams) -> Reply | None:
-        """The result that waited for this repeated call; None for a call that is still to run.
+        """The result that waited for this repeated call; None for a call that must still run.
 
-        Raises MCPError for one that no longer waits: what the call did is done, and must not be done again.
+        Raises MCPError if the result no longer waits: the call has run, and must not run again.
         """
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not params.request_state:
             return None
-        state = json.loads(params.request_state)  # sealed by this process, so unchanged
+        state = json.loads(params.request_state)  # sealed by this process, so it is unchanged
         if "finished" not in state:
             return None
         if (entry := self.waiting.pop(state["finished"], None)) is None:
@@ -95,7 +96,7 @@ def _request(question: ModelQuestion) -> t.CreateMessageRequestParams:
     )
     blocks: list[t.ImageContent | t.TextContent] = [*pictures, t.TextContent(text=question.text)]
     return t.CreateMessageRequestParams(
-        # one block each, as the older protocols know no list of them
+        # one block for each message, because older protocols have no lists of blocks
         messages=[t.SamplingMessage(role="user", content=block) for block in blocks],
         model_preferences=t.ModelPreferences(hints=[t.ModelHint(name=question.hint)]),
         max_tokens=MAX_TOKENS,

@@ -1,7 +1,8 @@
 """Serves one client over standard input and output, until end of input, SIGTERM or SIGINT.
 
-A request that the SDK cannot parse is answered here: the SDK only logs it, and the client would wait for ever. The answer has
-the request's id if that can still be read, else none, as JSON-RPC says. Notifications and responses get none.
+A request that the SDK cannot parse is answered here, because the SDK only logs it and the client would wait forever.
+The answer has the request's id if it can still be read, else none, as JSON-RPC requires. Notifications and responses
+get no answer.
 """
 
 import json
@@ -19,14 +20,14 @@ from gdal_mcp.server.app import App
 from gdal_mcp.server.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.server.mcp.server import build
 
-_NOTIFICATION = "notifications/"  # begins the method of each notification, and of no request
+_NOTIFICATION = "notifications/"  # the start of the method of each notification, and of no request
 _ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: valid characters, numbers of fewer than 4300 digits, 200 levels deep at most."
 
 
 async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -> None:
-    """Returns at end of input; a signal cancels every call, waits for their containers and ends the process.
+    """Serves until the end of input. A signal cancels every call, waits for the containers and ends the process.
 
-    Tasks that run `beside` it, such as a console, are cancelled at the end.
+    Tasks that run `beside` the server, such as a console, are cancelled at the end.
     """
     server = build(app)
     async with anyio.create_task_group() as group:
@@ -60,7 +61,7 @@ async def run_stdio(server: Server[Any], ended: Callable[[], None] = lambda: Non
 
 
 def unanswerable(message: t.JSONRPCMessage) -> t.JSONRPCError | None:
-    """The answer to a request without an id that can be used, which the SDK takes for a notification; None for any other message."""
+    """The answer to a request without a valid id, which the SDK treats as a notification; None for other messages."""
     if not isinstance(message, t.JSONRPCNotification) or message.method.startswith(_NOTIFICATION):
         return None
     text = f"The request has no id. Its id must be a string or a whole number. {_ADVICE}"
@@ -75,7 +76,7 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
     first, unreadable = problems[0], problems[0]["type"] == "json_invalid"
     if unreadable:
         message, why = _leniently(first["input"]), f": {first['ctx']['error']}"
-    else:  # JSON, but no message: one of the problems is about the whole of it
+    else:  # the line is JSON but not a message; the input of one of the problems is the whole line
         inputs = [problem["input"] for problem in problems]
         message = next(
             (value for value in inputs if isinstance(value, dict) and "method" in value), inputs[0]
@@ -90,18 +91,18 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
     request_id = message.get("id") if isinstance(message, dict) else None
     readable = (
         isinstance(request_id, str) and request_id.isprintable()
-    )  # half of a surrogate pair cannot be written back
+    )  # half of a surrogate pair cannot be written to the answer
     if not (readable or (isinstance(request_id, int) and not isinstance(request_id, bool))):
         request_id = None
     return t.JSONRPCError(jsonrpc="2.0", id=request_id, error=data)
 
 
 def _leniently(line: Any) -> Any:
-    """The line as JSON if Python can parse it at all, "" for a blank line, else None."""
+    """The line as JSON if Python can parse it somehow, "" for a blank line, else None."""
     if not (text := str(line).strip()):
         return ""
     try:
-        # no id needs more digits
+        # no id has so many digits
         return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 20 else 0, strict=False)
     except (ValueError, RecursionError):
         return None

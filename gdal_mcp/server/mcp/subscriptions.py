@@ -2,11 +2,11 @@
 
 Invariants:
 * only the principal whose call made a change, and administrators, are notified of it;
-* publishing never waits for a subscriber: the stream of a client that does not read ends, and a session of the handshake
-  era is notified once of repeated changes;
-* a subscription ends with its stream or session, and is bounded while that lasts.
+* publishing never waits for a subscriber: if a client does not read its stream, the stream ends, and a session of the
+  handshake era is notified once of repeated changes;
+* a subscription ends with its stream or session, and the number of subscriptions is bounded.
 
-Only changes by calls of this process are seen. There is no replay: a client that reconnects reads again.
+Only changes by calls of this process are detected. Nothing is replayed: a client that reconnects must read again.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -30,24 +30,25 @@ from mcp.shared.subscriptions import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gdal_mcp.calls.activity import Changed
+from gdal_mcp.calls.activity import ChangedCall
 from gdal_mcp.policy.identity import ADMIN, Principal
 from gdal_mcp.records.statement import CALLS
 
-MAX_STREAMS: Final = 32  # for one principal; a client needs one
-MAX_URIS: Final = 1000  # for one stream or session
-_ALL_URIS: Final = 256 << 10  # characters, for one stream or session
-MAX_URI: Final = 16384  # characters; the longest path with every byte percent-encoded, and some more
+MAX_STREAMS: Final = 32  # streams of one principal; a client needs one
+MAX_URIS: Final = 1000  # URIs of one stream or session
+_ALL_URIS: Final = 256 << 10  # characters of all URIs of one stream or session
+MAX_URI: Final = 16384  # characters; more than the longest path has with every byte percent-encoded
 RESOURCES: Final = t.SubscriptionFilter(resources_list_changed=True)
 
 Context = ServerRequestContext[Any]
 Listener = Callable[[ServerEvent], None]
 _Yielded = TypeVar("_Yielded")
 Lifespan = Callable[[Server[Any]], AbstractAsyncContextManager[_Yielded]]
-Readable = Callable[[Principal, Sequence[str]], Awaitable[list[str]]]  # which of these URIs one may read
+# returns the URIs that the principal may read
+Readable = Callable[[Principal, Sequence[str]], Awaitable[list[str]]]
 
 
-def events_of(changed: Changed) -> tuple[ServerEvent, ...]:
+def events_of(changed: ChangedCall) -> tuple[ServerEvent, ...]:
     record = f"{CALLS}{changed.call_id}"
     uris = dict.fromkeys([record, f"{record}/provenance", *changed.outputs])
     events: tuple[ServerEvent, ...] = tuple(ResourceUpdated(uri=uri) for uri in uris)
@@ -56,12 +57,12 @@ def events_of(changed: Changed) -> tuple[ServerEvent, ...]:
 
 @dataclass(eq=False, slots=True)
 class _SubscribedSession:
-    """One session of the handshake era: its subscriptions, and the events that it has not been sent yet."""
+    """One session of the handshake era: its subscriptions, and the events that were not sent to it yet."""
 
     who: Principal
     lists: t.SubscriptionFilter
     uris: set[str] = field(default_factory=set)
-    _pending: dict[ServerEvent, None] = field(default_factory=dict)  # a set that keeps its order
+    _pending: dict[ServerEvent, None] = field(default_factory=dict)  # used as an ordered set
     _woken: anyio.Event = field(default_factory=anyio.Event)
 
     def put(self, event: ServerEvent) -> None:
@@ -70,7 +71,7 @@ class _SubscribedSession:
             self._woken.set()
 
     async def events(self) -> AsyncIterator[ServerEvent]:
-        """The events as they come; one that was repeated before it was sent comes once."""
+        """Yields each event when it occurs. An event that is repeated before it was sent is yielded once."""
         while True:
             await self._woken.wait()
             self._woken = anyio.Event()
@@ -81,7 +82,7 @@ class _SubscribedSession:
 
 
 class _PrincipalBus(InMemorySubscriptionBus):
-    """Registers a stream with its principal, for `Subscriptions.publish`, which knows whose change it is."""
+    """Registers a stream with its principal, so that `Subscriptions.publish` notifies only the right principals."""
 
     def __init__(self, who: Principal, streams: dict[object, tuple[Principal, Listener]]) -> None:
         super().__init__()
@@ -94,18 +95,18 @@ class _PrincipalBus(InMemorySubscriptionBus):
 
 
 class Subscriptions:
-    """The subscriptions of one server; `lists` names those of its lists that change. For one event loop."""
+    """The subscriptions of one server. `lists` names the lists that change. For one event loop."""
 
     def __init__(
         self, who: Callable[[Context], Principal], readable: Readable, lists: t.SubscriptionFilter = RESOURCES
     ) -> None:
         self._who, self._readable, self.lists = who, readable, lists
         self._streams: dict[object, tuple[Principal, Listener]] = {}
-        self._sessions: dict[object, _SubscribedSession] = {}  # by the SDK's connection
+        self._sessions: dict[object, _SubscribedSession] = {}  # by connection of the SDK
         self._group: anyio.abc.TaskGroup
 
     def wrap_lifespan(self, lifespan: Lifespan[_Yielded]) -> Lifespan[_Yielded]:
-        """Extends a server's lifespan: within it sessions of the handshake era are notified."""
+        """Extends the lifespan of a server, during which sessions of the handshake era are notified."""
 
         @asynccontextmanager
         async def both(server: Server[Any]) -> AsyncIterator[_Yielded]:
@@ -116,7 +117,7 @@ class Subscriptions:
         return both
 
     def publish(self, principal: str, events: Sequence[ServerEvent]) -> None:
-        """Notifies those who may know of a change by this principal's call; returns at once."""
+        """Notifies the principals that may see a change by this principal's call. Returns at once."""
         watches = ((watch.who, watch.put) for watch in self._sessions.values())
         for who, listener in (*self._streams.values(), *watches):
             if who.id == principal or who.holds(ADMIN):
@@ -126,7 +127,7 @@ class Subscriptions:
     async def listen(
         self, ctx: Context, params: t.SubscriptionsListenRequestParams
     ) -> t.SubscriptionsListenResult:
-        """Serves one stream by the SDK's handler, as long as its request lasts."""
+        """Serves one stream with the SDK's handler, as long as its request lasts."""
         requested = params.notifications
         uris = list(dict.fromkeys(requested.resource_subscriptions or ()))
         _check(uris)
@@ -143,7 +144,10 @@ class Subscriptions:
         return await handler(ctx, params.model_copy(update={"notifications": granted}))
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
-        """Accepts every URI, so that the reply does not reveal whether it exists; `publish` sends only what one may see."""
+        """Subscribes to a URI. Every URI is accepted, so that the reply does not reveal whether it exists.
+
+        `publish` sends only what the principal may see.
+        """
         uris = self._session(ctx).uris
         uri = str(params.uri)
         _check([*uris - {uri}, uri])
@@ -155,7 +159,9 @@ class Subscriptions:
         return t.EmptyResult()
 
     async def register_session(self, ctx: Context, call_next: CallNext) -> Any:
-        """Middleware: from its first request on, a session of the handshake era is notified of changed lists."""
+        """Registers sessions of the handshake era with their first request, so that they are notified of changed
+        lists.
+        """
         legacy = ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
         if legacy and ctx.request_id is not None and ctx.session.client_params is not None:
             self._session(ctx)
@@ -164,7 +170,8 @@ class Subscriptions:
     def _session(self, ctx: Context) -> _SubscribedSession:
         connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public name for what outlives the request
         known, who = self._sessions.get(connection), self._who(ctx)
-        if known is not None:  # a request with a lesser token of the same principal narrows its session
+        # if a token of the same principal has fewer scopes, the session keeps only the scopes that both have
+        if known is not None:
             known.who = replace(known.who, scopes=known.who.scopes & who.scopes)
             return known
         watch = self._sessions[connection] = _SubscribedSession(who, self.lists)
@@ -183,7 +190,7 @@ class Subscriptions:
 
 
 def _check(uris: Sequence[str]) -> None:
-    # a URI is ASCII; other characters take up to four bytes each
+    # a valid URI is ASCII; other characters take up to four bytes each
     invalid = any(len(uri) > MAX_URI or not uri.isascii() for uri in uris)
     if invalid or len(uris) > MAX_URIS or sum(map(len, uris)) > _ALL_URIS:
         raise MCPError(

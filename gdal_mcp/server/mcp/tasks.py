@@ -1,8 +1,8 @@
-"""The extension `io.modelcontextprotocol/tasks` (SEP-2663) of protocol 2026-07-28, as it is on the wire.
+"""The extension `io.modelcontextprotocol/tasks` (SEP-2663) of protocol 2026-07-28, in its wire format.
 
 Invariants:
 * only a request that declares the extension is answered by a task; older protocols do not have it;
-* the task of another principal is answered as if it did not exist;
+* a request for the task of another principal is answered as if the task did not exist;
 * `tasks/update` of a task without open questions succeeds and changes nothing.
 """
 
@@ -24,7 +24,7 @@ from gdal_mcp.server.mcp.jobs import Jobs
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 CAPABILITY: Final[Mapping[str, Any]] = {"extensions": {EXTENSION: {}}}
-_POLLS: Final = (0.5, 5.0)  # seconds between two polls: often for a young task, seldom for an old one
+_POLLS: Final = (0.5, 5.0)  # seconds between two polls: the first for a young task, the second for an old one
 _PAYLOADS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
 
 Context = ServerRequestContext[Any]
@@ -36,7 +36,7 @@ class TaskParams(t.RequestParams):
 
 
 class UpdateParams(TaskParams):
-    """Answers by the keys of the questions. Answers without an open question are ignored."""
+    """Answers by the keys of their questions. Answers to questions that are not open are ignored."""
 
     input_responses: dict[str, Any]
 
@@ -48,7 +48,7 @@ def created(task: Task) -> dict[str, Any]:
 def _task_fields(task: Task) -> dict[str, Any]:
     now = time.time()
     lifetime = task.expires_at(now) - task.created
-    age = (task.updated if task.ended else now) - task.created  # the same each time once it has ended
+    age = (task.updated if task.ended else now) - task.created  # constant after the task has ended
     wire: dict[str, Any] = {
         "taskId": task.id,
         "status": task.status,
@@ -63,7 +63,7 @@ def _task_fields(task: Task) -> dict[str, Any]:
 
 
 def offered(ctx: Context) -> bool:
-    """Whether this very request declares the extension."""
+    """True if this request declares the extension."""
     capabilities = ctx.session.client_capabilities
     declared = (capabilities.extensions or {}) if capabilities else {}
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and EXTENSION in declared
@@ -77,7 +77,7 @@ def require(ctx: Context) -> None:
 
 
 def _checked(ctx: Context, params: TaskParams) -> Jobs:
-    """Checks a request of any of the methods; over HTTP the header that routes requests must name the task."""
+    """Checks a request of the extension. Over HTTP, the header for routing must name the task."""
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         raise MCPError(t.METHOD_NOT_FOUND, "Method not found")
     require(ctx)
@@ -89,7 +89,10 @@ def _checked(ctx: Context, params: TaskParams) -> Jobs:
 
 
 def serve_tasks(server: Server[Any], who: Who) -> None:
-    """Adds the extension and its methods to a server whose lifespan is `jobs.running`. `who` returns the sender of a request."""
+    """Adds the extension and its methods to a server whose lifespan is `jobs.running`.
+
+    `who` returns the sender of a request.
+    """
 
     async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
         task = await _checked(ctx, params).get(params.task_id, who(ctx).id)

@@ -1,8 +1,10 @@
-"""The workflows of a workspace as prompts: each file in its folder `workflows` is one.
+"""The workflows of a workspace as prompts: one for each file in its folder `workflows`.
 
 Invariants:
-* no free text of a file is in a prompt: only identifiers that the format allows, the types of parameters, and the file's path;
-* only what a caller may run, in a workspace that is theirs, becomes a prompt; a file that is no workflow is left out;
+* no free text of a file is in a prompt: only identifiers that the format allows, the types of parameters, and the
+  path of the file;
+* only workflows that the caller may run, in the caller's workspaces, become prompts; a file that is not a workflow is
+  left out;
 * the number of files that are read, and their sizes, are bounded.
 """
 
@@ -27,12 +29,12 @@ FOLDER: Final = PurePosixPath("workflows")
 MOST: Final = 50  # files of one workspace
 MOST_BYTES: Final = (
     256 << 10
-)  # of the files of one workspace together; YAML is read at some 50 kB in a second
+)  # bytes of the files of one workspace together; about 50 kB of YAML are read in a second
 _FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}\.(?:ya?ml|json)", re.ASCII)
 
 
 def workflow_prompts(entitlements: Entitlements | None, principal: str, policy: Policy) -> dict[str, Prompt]:
-    """The prompts by name; of two workflows with one name the first. Blocking."""
+    """The prompts by name. Of several workflows with the same name, only the first becomes a prompt. Blocking."""
     if entitlements is None or WORKFLOW_RUN.name not in entitlements.surface.callable:
         return {}
     runs = Draft(Command(WORKFLOW_RUN.name, ()), (), work=Work("workflow run"))
@@ -60,7 +62,7 @@ def _names(workspace: Workspace) -> list[str]:
 
 
 def _read(located: WorkspacePath) -> bytes:
-    """The text of a file; empty if it cannot be read."""
+    """The bytes of a file; empty if it cannot be read."""
     try:
         with open_file(located) as file:
             return os.pread(file, MAX_BYTES + 1, 0)
@@ -68,7 +70,7 @@ def _read(located: WorkspacePath) -> bytes:
         return b""
 
 
-@lru_cache(maxsize=4 * MOST)  # prompts are listed often, and their files change rarely
+@lru_cache(maxsize=4 * MOST)  # prompts are listed often, and workflow files rarely change
 def _document(data: bytes) -> WorkflowDocument | None:
     try:
         return load(data)

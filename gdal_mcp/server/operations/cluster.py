@@ -20,8 +20,8 @@ from sandbox.engines.k8s.trial import (
     admission_error,
     call_pod,
     can_cluster_wide,
+    exceed_quota,
     granted_rights,
-    oversized,
     probe_node,
 )
 from sandbox.errors import IsolationRefused, SandboxError
@@ -83,7 +83,9 @@ def findings(settings: Settings) -> Iterator[tuple[str, ClusterFinding]]:
             "rights elsewhere": lambda: powers(
                 [f"{verb} {name}" for name, verb in _POWERS if can_cluster_wide(api, name, verb)]
             ),
-            "quota": lambda: quota(admission_error(api, oversized(call_pod(image, architecture))), settings),
+            "quota": lambda: quota(
+                admission_error(api, exceed_quota(call_pod(image, architecture))), settings
+            ),
             "pod security": lambda: security(let_in(_HOSTILE)),
             "admission": lambda: pinned(let_in(_OTHER), version),
         }

@@ -216,9 +216,8 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
 
 
 def _passed_over(hosting: Hosting) -> Iterator[DoctorRow]:
-    """The engines that were tried before the one in use; those that are not installed share a row.
-
-    They are not faults.
+    """The engines that were tried before the one in use, which are not faults. Engines that are not installed share a
+    row.
     """
     absent: dict[str, list[str]] = {}
     for engine in hosting.passed_over:
@@ -308,7 +307,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
 
 
 def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> DoctorRow:  # noqa: FBT001 - what the engine does
-    """A warning if a call could read data that programs on the host exchange through a named pipe.
+    """Warns if a call could read data that programs on the host exchange through a named pipe.
 
     `covered` is True if the engine mounts /dev/null on named pipes; None if that is unknown.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.calls.invocation import Invocation
-from gdal_mcp.calls.workflows.checked import Checked
+from gdal_mcp.calls.workflows.checked import CheckedWorkflow
 from gdal_mcp.calls.workflows.document import dependencies
 from gdal_mcp.calls.workflows.run import WorkflowRun
 from gdal_mcp.settings.state import put_private
@@ -28,7 +28,7 @@ class Forecasts:
 
     folder: Path
 
-    def put(self, call: Invocation, checked: Checked) -> None:
+    def put(self, call: Invocation, checked: CheckedWorkflow) -> None:
         """Stores the forecast of a call, replacing an earlier one.
 
         If the disk is full, it is lost and the call continues.
@@ -70,13 +70,13 @@ class ForecastingRun(WorkflowRun):
 
     forecasts: Forecasts
 
-    def checked(self, call: Invocation) -> Checked:
+    def checked(self, call: Invocation) -> CheckedWorkflow:
         checked = super().checked(call)
         self.forecasts.put(call, checked)
         return checked
 
 
-def _steps(checked: Checked) -> list[dict[str, Any]]:
+def _steps(checked: CheckedWorkflow) -> list[dict[str, Any]]:
     before = dependencies(checked.workflow.document)
     return [
         {

@@ -24,7 +24,7 @@ from gdal_mcp.settings import PREFIX, Settings
 from sandbox.engines.discovery import endpoints
 from sandbox.errors import EngineUnavailable
 from sandbox.mounted import kind_at
-from sandbox.portable import missing, mount_table
+from sandbox.portable import missing_features, mount_table
 
 _ENGINE_VARIABLES: Final = ("DOCKER_", "CONTAINER_HOST", "XDG_RUNTIME_DIR")
 _ADDRESS: Final = re.compile(r"\b(?:tcp|http|https|ssh)://[^\s\"']+")
@@ -50,7 +50,7 @@ def shareable(settings: Settings, report: DoctorReport) -> dict[str, Any]:
             "os": system,
             "root": os.geteuid() == 0,
             "in_container": in_container(),
-            "missing": missing(),
+            "missing": missing_features(),
         },
         "set": sorted(name for name in os.environ if name.startswith((PREFIX, *_ENGINE_VARIABLES))),
         "sockets": _sockets(settings),

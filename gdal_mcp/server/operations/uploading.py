@@ -212,7 +212,7 @@ class Uploads:
     async def publish(
         self, who: Principal, to: Destination, received: Reception, *, overwrite: bool, peer: str = ""
     ) -> Reply:
-        """Runs the call, or returns at once if it still needs approval. `peer` is the client's network address."""
+        """Runs the call. Returns at once if it still needs approval. `peer` is the client's network address."""
         arguments = {
             "path": str(to.output.target),
             "bytes": received.size,

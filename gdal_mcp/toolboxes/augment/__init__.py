@@ -1,1 +1,1 @@
-"""The toolbox `augment`: augmentation of imagery that keeps its place on earth."""
+"""The toolbox `augment`: augmentation of imagery that keeps its georeference."""

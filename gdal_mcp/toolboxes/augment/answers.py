@@ -1,7 +1,7 @@
 """Makes answers, with the keys of the specification, from the reports of containers. Pure except for the clock.
 
-The models below read a report, so that facts hold only numbers, our own words and short plain ones. The library's reason for a step
-that it refused is text, and goes under `untrusted`.
+The models below read a report, so that facts hold only numbers, our own words and short plain words. The library's
+reason for refusing a step is text, and goes under `untrusted`.
 """
 
 import base64
@@ -27,8 +27,8 @@ CHAINED: Final[Mapping[str, Any]] = {
     "chain_suggestions": {"type": "array"},
 }
 VERIFY: Final = "post_transform_verify"
-_MAX_VALUES: Final = 10_000  # members and elements of a model's answer; it is asked for three
-PASSES: Final = 3.0  # of 5: the lowest score of a model at which a change counts as made
+_MAX_VALUES: Final = 10_000  # members and elements that a model's answer may have; it should have three
+PASSES: Final = 3.0  # the lowest score of a model, of 5, at which a change counts as made
 HINTS: Final[Mapping[str, str]] = {"claude": "claude", "gpt4v": "gpt-4", "kiro": "kiro"}
 QUESTION: Final = (
     "The first picture was changed into the second, as this prompt says: {prompt}. Look at both. Answer with one JSON object and "
@@ -157,7 +157,8 @@ def image_answer(parsed: Parsed, options: Options, session: str, answer: CallAns
     if options.enable_vision_verification:
         result["vision_analysis"] = _vision(parsed, report)
         unseen = "no model of the client's looked at the picture; what changed was measured."
-        errors.append(_error(VERIFY, unseen, "MODEL_UNAVAILABLE"))  # until the client's own model answers
+        # removed when the client's own model answers
+        errors.append(_error(VERIFY, unseen, "MODEL_UNAVAILABLE"))
     if options.enable_classification_check:
         analysis, trouble = _classification(report.classified, options)
         result |= analysis
@@ -203,13 +204,13 @@ def question(arguments: Mapping[str, Any], attached: Mapping[str, bytes]) -> Mod
 
 
 def add_verdict(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]:
-    """The result with a model's judgement: its score is a number; the rest is untrusted text."""
+    """The result with a model's judgement: the score is a number, and the rest is untrusted text."""
     answer = {**result, UNTRUSTED: {**result.get(UNTRUSTED, {}), "vision": {"model": model, "text": words}}}
     try:
         raw_score = parse_json(words[words.index("{") : words.rindex("}") + 1], _MAX_VALUES)["score"]
         score = min(5.0, max(1.0, float(raw_score)))
         measured, errors = result["vision_analysis"], result["errors"]
-    # no score, or a result that was too long; endless brackets or digits
+    # the answer has no score, or endless brackets or digits, or the result was too long
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return answer
     answer["vision_analysis"] = {
@@ -234,7 +235,7 @@ def _read(model: type[T], answer: CallAnswer) -> T:
 
 
 def _steps(parsed: Parsed, report: _ImageReport) -> dict[str, Any]:
-    """Raises IndexError for a step that was not requested, which no worker reports."""
+    """The rows of the steps. Raises IndexError for a step that was not requested, which no worker reports."""
     reasons = [row.reason for row in report.skipped if row.reason]
     return {
         UNTRUSTED: {"skipped": reasons} if reasons else {},

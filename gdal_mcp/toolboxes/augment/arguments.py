@@ -1,4 +1,4 @@
-"""What the tools of the toolbox `augment` are called with. Pure."""
+"""The arguments of the tools of the toolbox `augment`. Pure."""
 
 from typing import Annotated, Any, Literal
 
@@ -23,7 +23,7 @@ class AugmentImageArguments(Arguments):
     image: str
     prompt: str
     options: Options = Options()
-    auth_context: dict[str, Any] | None = None  # the caller's own statement, which is ignored
+    auth_context: dict[str, Any] | None = None  # ignored: it is only the caller's own statement
 
 
 class ListTransformsArguments(Arguments):

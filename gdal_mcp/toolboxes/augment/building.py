@@ -9,13 +9,16 @@ from gdal_mcp.toolboxes.augment.reading import Clause, Quantity
 from gdal_mcp.toolboxes.augment.steps import Ambiguity, PromptProblem
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS, number_of
 
-BuiltStep = tuple[str, dict[str, Any]]  # a transform's name and its arguments
+BuiltStep = tuple[str, dict[str, Any]]  # the transform's name and its arguments
 Ends = tuple[float, float]
 _MEASURES: Final = {"deg": "degrees", "px": "px", "size": "px", "bit": "bits", "k": "kelvin"}
 
 
 def range_of(quantity: Quantity, schema: Mapping[str, Any], *, both: bool = False) -> Ends:
-    """The range that a quantity means for an argument. `both`: without a direction, "up to" goes both ways."""
+    """The range that a quantity means for an argument.
+
+    With `both`, "up to" without a direction covers both directions.
+    """
     low, high = quantity.low, quantity.high
     bounds = number_of(schema)
     if quantity.form == "most":
@@ -35,7 +38,7 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(entry) for entry in value]
     if isinstance(value, float) and value.is_integer() and abs(value) > 1:
-        return int(value)  # a hole of 10 pixels; 1.0 is the whole
+        return int(value)  # 10.0 pixels become 10; 1.0 stays a float, because it stands for the whole
     return round(value, 6) if isinstance(value, float) else value
 
 
@@ -105,7 +108,7 @@ class StepBuilder:
         turned = -1 if stated and stated[-1] in ("down", "low") else 1
         return (self.concept.sign or 1) * turned if stated or self.concept.sign else 0
 
-    # by the table of the lexicon: numbers to their arguments, else the degree's value
+    # arguments from the lexicon's table: those of the numbers, else those of the degree
 
     def _plain(self) -> list[BuiltStep]:
         if self.concept.sign is None and self.clause.value("sign") == "down" and not self.numbers:
@@ -120,7 +123,7 @@ class StepBuilder:
         return [(self.name, parameters)]
 
     def _slot(self, quantity: Quantity) -> tuple[str, float] | None:
-        """The arguments for a number, and its multiplier."""
+        """The arguments to which a number belongs, and its multiplier; None if it fits no argument."""
         for name in quantity.argument:
             if all(argument in self.arguments for argument in name.split(",")):
                 return name, self._share(name, quantity)
@@ -144,7 +147,7 @@ class StepBuilder:
         return 0.01 if quantity.unit == "%" and self._measure(names) != "percent" else 1
 
     def _fill(self, parameters: dict[str, Any], quantity: Quantity) -> bool:
-        """Puts a number into its arguments. True if it was the amount itself."""
+        """Puts a number into its arguments. True if the number is the amount of the concept."""
         slot = self._slot(quantity)
         if slot is None:
             self._wrong(f"{format_quantity(quantity)} means nothing for {self.name}")
@@ -159,7 +162,8 @@ class StepBuilder:
                 parameters[name] = [round(quantity.high), round(quantity.low)]
                 continue
             low, high = range_of(quantity, schema, both=both)
-            if quantity.form == "size":  # width x height, for two arguments the height first
+            # the prompt has width x height; of two arguments, the height is the first
+            if quantity.form == "size":
                 low = high = quantity.high if place == 0 else quantity.low
             low, high = low * factor, high * factor
             if signed:
@@ -171,7 +175,7 @@ class StepBuilder:
         return is_amount
 
     def _value(self, schema: Mapping[str, Any], low: float, high: float, base: float = 0) -> Any:
-        """A range if the value is drawn, else one number."""
+        """A range if the library draws the value, else one number."""
         low, high = sorted((low + base, high + base))
         number_schema = number_of(schema)
         if number_schema.get("type") == "integer":
@@ -181,7 +185,7 @@ class StepBuilder:
         return high if low == high else self._no_range(high)
 
     def _no_range(self, taken: float) -> float:
-        """The fixed number, if the library draws from no range."""
+        """The given number, with a warning: the library draws it from no range."""
         message = f"{self.text!r}: one number is taken here, not a range"
         self.problems.append(PromptProblem(message, "warning", f"{taken:g} was taken"))
         return taken
@@ -218,7 +222,7 @@ class StepBuilder:
         return low * (direction or 1), high * (direction or 1)
 
     def _degree(self) -> dict[str, Any]:
-        """Without a number: the value of the degree ("slightly"), or the library's own defaults."""
+        """The arguments without a number: the value of the degree ("slightly"), or the library's own defaults."""
         signed, direction, level = self.concept.sign is not None, self._sign(), self.level
         is_stated = self.clause.level is not None or (
             not signed and self.clause.value("sign") in ("low", "high")
@@ -242,10 +246,10 @@ class StepBuilder:
             parameters[plain] = self._value(self.arguments[plain], low, high, self.concept.base)
         return parameters
 
-    # concepts that need more than the table
+    # arguments of concepts that need more than the table
 
     def _contrast(self) -> list[BuiltStep]:
-        """Contrast about the mean: the library multiplies values, which alone would brighten as well."""
+        """Changes contrast about the mean: the library multiplies values, which would also brighten the image."""
         steps = self._plain()
         for _name, parameters in steps:
             middle = sum(parameters["contrast_limit"]) / 2
@@ -253,9 +257,10 @@ class StepBuilder:
         return steps
 
     def _gaussian(self) -> list[BuiltStep]:
-        """A kernel without a sigma gets OpenCV's sigma for it; the library would draw one that has nothing to do with it.
+        """Adds OpenCV's sigma to a kernel without a sigma: the library would draw an unrelated one.
 
-        A range from 0 begins where the library's kernel still is one: by a sigma of 0 it makes the image black.
+        A range from 0 begins at the least sigma for which the library still has a kernel: a sigma of 0 makes the
+        image black.
         """
         steps = self._plain()
         for _name, parameters in steps:
@@ -268,7 +273,7 @@ class StepBuilder:
         return steps
 
     def _downscale(self) -> list[BuiltStep]:
-        """As "by a factor of 4" is to a quarter."""
+        """Reads "by a factor of 4" as "to a quarter"."""
         self.numbers = [
             replace(quantity, low=1 / quantity.high, high=1 / quantity.low, unit="x")
             if quantity.unit in ("", "x") and quantity.low >= 1 and quantity.form != "size"

@@ -29,7 +29,7 @@ from sandbox.workspace import WorkspacePath
 LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
 LONGEST_PROMPT: Final = 500
 LONGEST_PATH: Final = 4096  # characters of a path or an address
-# share of a result's maximal length, in bytes of a picture given as a path: about half of it as base64
+# bytes of a picture given as a path, as a share of a result's maximal length: in base64 it takes about half
 PICTURE_SHARE: Final = 0.35
 # first characters of PNG, JPEG, WEBP and TIFF in base64
 _SIGNATURES: Final = ("iVBOR", "/9j/", "UklGR", "SUkq", "TU0A", "SUkr")
@@ -47,7 +47,7 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
             with suppress(PathRefused):
                 files[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
     output = paths.new_output("augment", "", "folder")
-    # a picture that the caller sent may be returned in full length; a path was used to avoid that
+    # a caller who sent a picture gets it back in full length; a caller who sent a path wants a short answer
     most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
     request: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
     request |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
@@ -78,7 +78,10 @@ def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
 
 
 def _portable(arguments: MakeChipsArguments) -> dict[str, Any]:
-    """The arguments for `config.json`. Of inputs only the file names: folders of this machine and keys in addresses stay here."""
+    """The arguments for `config.json`, without folders of this machine and keys in addresses.
+
+    Of the paths of inputs, only the file names are left.
+    """
     values = arguments.model_dump(exclude={"only", "output", "overwrite"})
     paths = {name: values[name] for name in ("input", "mask", "labels") if values[name]}
     names = {name: path.partition("?")[0] if is_address(path) else path for name, path in paths.items()}
@@ -86,7 +89,7 @@ def _portable(arguments: MakeChipsArguments) -> dict[str, Any]:
 
 
 def parse_prompt(prompt: str) -> Parsed:
-    """Raises ToolError for a prompt that the specification does not allow."""
+    """The steps of a prompt. Raises ToolError for a prompt that the specification does not allow."""
     if not 1 <= len(prompt) <= LONGEST_PROMPT:
         raise refusal(
             "PARSE_ERROR", f"a prompt has 1 to {LONGEST_PROMPT} characters.", "Say it in other words."

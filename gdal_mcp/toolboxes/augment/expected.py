@@ -1,11 +1,14 @@
-"""What a call will write, as far as the contract of its tool fixes it. The number of chips depends on the data."""
+"""Predicts what a call will write, as far as the contract of its tool determines it.
+
+The number of chips depends on the data.
+"""
 
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.preflight import Preflight
 
 
 class AugmentPreflight(Preflight):
-    """Knows no inputs: only the arguments of `make_chips` decide the size of its chips."""
+    """Checks without facts about inputs: only the arguments of `make_chips` decide the size of its chips."""
 
     def becomes(self, draft: Draft, /) -> str:
         request = draft.command.extra

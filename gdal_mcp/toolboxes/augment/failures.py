@@ -22,7 +22,7 @@ _STAGES: Final[Mapping[str, str]] = {"PARSE_ERROR": "parsing", "INVALID_IMAGE": 
 
 
 def refusal(code: Literal["PARSE_ERROR", "INVALID_IMAGE"], message: str, suggestion: str) -> ToolError:
-    """A failure without an error code of the product."""
+    """A failure that has no error code of the product."""
     return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, suggestion, check={"code": code})
 
 

@@ -19,7 +19,7 @@ _WAYS: Final = {
     "both": ("xy", 0),
 }
 _FLIPS: Final = {"x": "HorizontalFlip", "y": "VerticalFlip"}
-# quarter turns counterclockwise, exactly
+# exact quarter turns, counterclockwise
 _TURNS: Final = {
     0: (),
     1: ("Transpose", "VerticalFlip"),
@@ -32,7 +32,7 @@ class Geometric(StepBuilder):
     """Builds the steps of one clause, including those whose numbers have a position or a direction."""
 
     def _rotate(self) -> list[BuiltStep]:
-        """Positive is counterclockwise, as in the library; whole quarter turns are exact."""
+        """Builds rotations. Positive is counterclockwise, as in the library; whole quarter turns are exact."""
         sides = {"left": "counterclockwise", "right": "clockwise"}
         spin = self.clause.value("spin") or sides.get(str(self.clause.value("side")))
         way = -1 if spin == "clockwise" else 1
@@ -88,7 +88,7 @@ class Geometric(StepBuilder):
     # sizes
 
     def _dimensions(self) -> tuple[int, int] | None:
-        """Height and width in pixels; one number alone is both."""
+        """Height and width in pixels; a single number is both. None without numbers."""
         dimensions: dict[str, float] = {}
         for quantity in self.numbers:
             if quantity.form == "size":
@@ -163,7 +163,7 @@ class Geometric(StepBuilder):
         return self._wrong("how much comes off each side is not said", "crop 10 pixels from each side")
 
     def _sides(self, value: float, unit: str) -> list[BuiltStep]:
-        """The same amount on each side; the size of the image changes."""
+        """Crops or pads by the same amount on each side, which changes the size of the image."""
         share = {"percent": [value / 100] * 4} if unit == "%" else {"px": [round(value)] * 4}
         return [("CropAndPad", {**share, "keep_size": False})]
 
@@ -184,7 +184,7 @@ class Geometric(StepBuilder):
         return self._wrong("padding needs a size", "pad by 16 pixels")
 
     def _resize(self) -> list[BuiltStep]:
-        """To a size in pixels, or by a factor."""
+        """Resizes to a size in pixels, or by a factor."""
         shares = [
             quantity for quantity in self.numbers if quantity.unit in ("%", "x") and quantity.form != "size"
         ]
@@ -210,7 +210,7 @@ class Geometric(StepBuilder):
     _scale = _resize
 
     def _factors(self, quantity: Quantity) -> list[BuiltStep]:
-        """As "by 50 %", "to half", "2x", "enlarge by 20 %"."""
+        """Scales by a factor, as in "by 50 %", "to half", "2x" or "enlarge by 20 %"."""
         direction = self._sign()
         ends = [quantity.low, quantity.high]
         if quantity.unit == "%":
@@ -242,7 +242,7 @@ class Geometric(StepBuilder):
         return [(self.name, {"translate_px": {axis: [round(end) for end in moves[axis]] for axis in "xy"}})]
 
     def _moves(self) -> dict[str, list[float]]:
-        """Pairs of a number and a side, in the order of the prompt."""
+        """The ends of the shift along each axis, from pairs of a number and a side in the order of the prompt."""
         if not self.numbers:
             if not self.random:
                 self._unclear("shift the image 20 pixels to the right", "randomly shift by up to 10 %")

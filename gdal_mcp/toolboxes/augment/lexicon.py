@@ -22,7 +22,7 @@ _MARKS: Final = {"×": "x", "*": "x", "–": "-", "—": "-", "−": "-", "…":
 
 @dataclass(frozen=True)
 class PromptToken:
-    text: str  # in small letters, as the lexicon spells it
+    text: str  # in lower case, as the lexicon spells it
     start: int
     end: int
     number: float | None = None
@@ -57,7 +57,7 @@ class Meaning:
 
 
 def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[PromptToken]:
-    """Words, numbers and marks in order; in linear time."""
+    """The words, numbers and marks of a text, in order. Takes linear time."""
     for match in _TOKEN.finditer(text):
         raw, start, end = match[0], match.start(), match.end()
         if match["number"]:
@@ -73,7 +73,7 @@ def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[PromptToken]:
 
 def _one_edit(word: str, other: str) -> bool:
     """True if the words differ by one letter that is missing, added or wrong, or by two letters in the other order."""
-    for _ in range(2):  # without the common beginning, then without the common end
+    for _ in range(2):  # removes the common beginning, then the common end
         differ = (i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b)
         same = next(differ, min(len(word), len(other)))
         word, other = word[same:][::-1], other[same:][::-1]
@@ -93,7 +93,7 @@ def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concep
 
 
 def _entries(read: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Kind, value and phrases. If two are equal, the first keeps the phrase."""
+    """The kind, value and phrases of each entry. If two entries have the same phrase, it means the first one."""
     kinds = ("idle", "level", "sign", "side", "axis", "spin", "chance", "random", "not", "join", "argument")
     yield from ((kind, value, words) for kind in kinds for value, words in read[kind].items())
     yield from (("absent", value, words) for words, value in read["absent"].items())
@@ -123,10 +123,10 @@ class Lexicon:
         phrases = [*meanings, *(phrase for table in plain.values() for phrase in table)]
         self.words = self.fillers | {word for phrase in phrases for word in phrase}
         self.phrases = self._stemmed(meanings)
-        # words beside numbers; and the length of the longest phrase by its first word
+        # words that stand beside numbers; and the length of the longest phrase by its first word
         self.plain = {kind: self._stemmed(table) for kind, table in plain.items()}
         self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
-        self.spelt: dict[str, list[str]] = {}  # by the first letter
+        self.spelt: dict[str, list[str]] = {}  # words by their first letter
         for word in sorted({*self.words, *self.spelling} - self.fillers - set(read["links"].split())):
             if len(word) >= 4:  # shorter words are similar to too many others
                 self.spelt.setdefault(word[0], []).append(word)
@@ -141,8 +141,9 @@ class Lexicon:
                 yield texts
 
     def _stemmed(self, table: Mapping[Phrase, Value]) -> dict[Phrase, Value]:
-        """The same phrases in the words that `known` returns. If two become equal, the one with that spelling comes
-        first.
+        """The same phrases in the words that `known` returns.
+
+        If two phrases become equal, one that already had this spelling takes precedence.
         """
         stemmed = {
             tuple(self.known(word) or word for word in phrase): value

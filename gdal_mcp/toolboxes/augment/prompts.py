@@ -18,7 +18,7 @@ from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
 
 class _Pipeline:
-    """Steps, errors and suggestions from one prompt so far."""
+    """The steps, errors and suggestions that were found in one prompt so far."""
 
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
@@ -41,7 +41,8 @@ class _Pipeline:
             self._without(concept, text)
         elif clause.join == "or" and concept is not None and self.steps:
             words = {item.start: self.prompt[item.start : item.end] for item in phrase if item.kind != "link"}
-            if clause.value("axis") is not None:  # "flip vertically" of "flip horizontally or vertically"
+            # such as "flip vertically" in "flip horizontally or vertically"
+            if clause.value("axis") is not None:
                 words[phrase[0].start] = re.sub(
                     r"\s*(horizontal|vertical)(ly)?\s*", "", words[phrase[0].start]
                 )
@@ -72,7 +73,9 @@ class _Pipeline:
         self.steps += [] if faults else [step]
 
     def _other(self, clause: Clause) -> None:
-        """A call, a preset, something the library cannot do, or an ambiguous request."""
+        """Reads a clause without an action: a call, a preset, something the library cannot do, or an ambiguous
+        request.
+        """
         for item in clause.items:
             text = self.prompt[item.start : item.end]
             if item.kind == "call":
@@ -130,7 +133,7 @@ class _Pipeline:
 
 def parse(prompt: str) -> Parsed:
     all_clauses = clauses(items(prompt))
-    # as in "increase saturation and contrast by 20 %": the direction is said before both, the number after both
+    # as in "increase saturation and contrast by 20 %": the direction is before both, the number after both
     for previous, following in pairwise(all_clauses):
         both_need_sign = all(
             each.concept is not None and each.concept.sign == 0 for each in (previous, following)

@@ -27,10 +27,10 @@ class Quantity:
     low: float
     high: float
     form: Form = "exact"
-    unit: str = ""  # % deg px x bit k rad m
+    unit: str = ""  # one of % deg px x bit k rad m
     link: str = ""  # "to", if the number is a target value
-    argument: tuple[str, ...] = ()  # "sigma 2": the arguments that may be meant
-    rest: tuple[float, float] = (0, 0)  # of a box: its right and lower side
+    argument: tuple[str, ...] = ()  # the arguments that may be meant, as in "sigma 2"
+    rest: tuple[float, float] = (0, 0)  # the right and lower side of a box
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Item:
 class Clause:
     """A group of related words. `items` are in the order of the prompt."""
 
-    join: str  # and, then, or, after, before: the word in front of it
+    join: str  # the word before the clause: and, then, or, after, before
     items: list[Item] = field(default_factory=list)
     negated: bool = False
 
@@ -53,7 +53,7 @@ class Clause:
         return [item.value for item in self.items if item.kind == kind]
 
     def value(self, kind: str) -> Any:
-        """The last one in the prompt, or None."""
+        """The last value of this kind in the prompt, or None."""
         return next(reversed(self.values(kind)), None)
 
     @property
@@ -62,7 +62,7 @@ class Clause:
 
     @property
     def level(self) -> int | None:
-        """0 weak, 1 medium, 2 strong."""
+        """The degree: 0 weak, 1 medium, 2 strong; None without one."""
         return min(map(("weak", "medium", "strong").index, self.values("level")), default=None)
 
     @property
@@ -163,7 +163,7 @@ def _words(text: str) -> Iterator[PromptToken]:
         if word is None and (near := LEXICON.near(token.text)) is not None:
             yield replace(token, text=near, typo=token.text)
         elif word is None and not token.text[0].isalpha():
-            continue  # a mark without meaning here
+            continue  # a mark that means nothing here
         elif (word or token.text) not in LEXICON.fillers:
             yield replace(token, text=word or token.text)
 
@@ -202,7 +202,7 @@ def _number(words: Sequence[PromptToken], place: int) -> tuple[float, str, int] 
 def _unit(words: Sequence[PromptToken], place: int) -> tuple[str, int]:
     match = LEXICON.beside("unit", words, place)
     if match is None or (match[0] == "x" and place + 1 < len(words) and words[place + 1].number is not None):
-        return "", place  # in "512x512" it is not a unit
+        return "", place  # in "512x512" the x is not a unit
     return match[0], place + match[1]
 
 
@@ -229,7 +229,10 @@ def _quantity(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] 
 def _second(
     words: Sequence[PromptToken], place: int, *, between: bool
 ) -> tuple[str, tuple[float, str, int] | None]:
-    """What follows a number: size for "x 512" and "by 512", range for "to 10" and "- 10"; with the number there."""
+    """How a number is joined to the next one, and the next number.
+
+    "x 512" and "by 512" join to a size, "to 10" and "- 10" to a range.
+    """
     marks = [word.text for word in words[place : place + 2]]
     joined = "size" if marks[:1] in (["x"], ["by"]) else ""
     if marks[:1] in (["to"], ["-"]) or marks == [".", "."] or (between and marks[:1] in (["and"], [","])):
@@ -241,7 +244,7 @@ def _second(
 
 
 def _box(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] | None:
-    """As "10, 20 to 200, 220": a left upper and a right lower corner."""
+    """A box, as in "10, 20 to 200, 220": its upper left and lower right corners."""
     used = words[place : place + 7]
     marks = [word.text for word in used[1::2]]
     numbers = [word.number for word in used[::2] if word.number is not None]
@@ -252,7 +255,7 @@ def _box(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] | Non
 
 
 def _named(sequence: Sequence[Item]) -> Iterator[Item]:
-    """Numbers with the word of an argument before or after them, and "to" before them, as part of them."""
+    """The items; each number includes the word of an argument before or after it, and "to" before it."""
     taken: set[int] = set()
     for place, item in enumerate(sequence):
         if item.kind != "quantity":
@@ -260,7 +263,7 @@ def _named(sequence: Sequence[Item]) -> Iterator[Item]:
             continue
         before = _past(sequence, place - 1, -1)
         after = _past(sequence, place + 1, 1)
-        # a word that follows its number
+        # True if the next word stands before another number, to which it belongs
         own = after is not None and _is(sequence, _past(sequence, after + 1, 1), "quantity")
         wanted = [
             position for position in (before, None if own else after) if _is(sequence, position, "argument")
@@ -273,7 +276,7 @@ def _named(sequence: Sequence[Item]) -> Iterator[Item]:
 
 
 def _past(sequence: Sequence[Item], place: int, way: int) -> int | None:
-    """The next place that is more than a link."""
+    """The next place in this direction that is not a link; None if there is none."""
     while 0 <= place < len(sequence) and sequence[place].kind == "link":
         place += way
     return place if 0 <= place < len(sequence) else None
@@ -290,7 +293,8 @@ _NOUNS: Final = (
     "weather",
     "dropout",
 )  # categories whose words are things rather than actions
-_WAYS: Final = {"axis", "side", "spin", "quantity", "level", "link", "typo"}  # how a thing is done
+# kinds of items that say how an action is done
+_WAYS: Final = {"axis", "side", "spin", "quantity", "level", "link", "typo"}
 _FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
 
 
@@ -306,7 +310,8 @@ def clauses(items: Sequence[Item]) -> list[Clause]:
             if last.kind == item.kind == "concept":
                 if last.value is item.value:  # "cutout with 8 holes" is one action
                     continue
-                if last.value.yields and not parts[-1].quantities:  # so is "scale the longest side"
+                # "scale the longest side" is one action too
+                if last.value.yields and not parts[-1].quantities:
                     current[current.index(last)] = item
                     continue
             keep = len(current)
@@ -346,12 +351,12 @@ def _with_content(parts: Sequence[Clause]) -> list[Clause]:
 
 
 def _another(clause: Clause, ways: Sequence[Item]) -> Clause:
-    """The same action with other modifiers."""
+    """The action of a clause with other modifiers."""
     return Clause("or", [next(item for item in clause.items if item.kind == "concept"), *ways])
 
 
 def _negations(parts: list[Clause]) -> list[Clause]:
-    """Items that are negated by "no" or "not", with the list after it: "without blur or noise"."""
+    """Marks the clauses that "no" or "not" negates, with the list after it, as in "without blur or noise"."""
     before, plain = Clause("then"), {"concept", "link", "typo"}
     for clause in parts:
         # "do not blur or add noise", but not "no blur and add noise"

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal
 
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
-INVERSES: Final = ("HorizontalFlip", "VerticalFlip", "Transpose", "InvertImg")  # each undoes itself
+# applying one of these twice changes nothing
+INVERSES: Final = ("HorizontalFlip", "VerticalFlip", "Transpose", "InvertImg")
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,15 @@ class TransformStep:
     parameters: Mapping[str, Any]
     probability: float = 1.0
     confidence: float = 1.0
-    text: str = ""  # the words of the prompt
-    # steps with one number are one act (a quarter turn): drawn together, with their probability
+    text: str = ""  # the words of the prompt for this step
+    # steps with the same number are one action (a quarter turn): they are drawn together, with one probability
     group: int | None = None
 
 
 @dataclass(frozen=True)
 class PromptProblem:
     message: str
-    # True for an error: a request is not among the steps, or cannot run
+    # an error means that a request is not among the steps, or cannot run
     severity: Literal["warning", "error"]
     suggestion: str
 
@@ -54,7 +55,10 @@ def estimated_seconds(steps: Sequence[TransformStep]) -> float:
 
 
 def complexity(steps: Sequence[TransformStep]) -> int:
-    """1 (one plain step) to 10: each step counts; one that moves pixels or is applied by chance counts more."""
+    """The complexity, from 1 (one plain step) to 10.
+
+    Each step counts; a step that moves pixels or is applied by chance counts more.
+    """
     weights = (
         {"kept": 1.0, "exact": 1.0, "lost": 2.0}[TRANSFORMS[step.name].georeference]
         + (step.probability < 1) / 2

@@ -18,9 +18,9 @@ from gdal_mcp.toolboxes.augment.arguments import (
 from gdal_mcp.toolboxes.augment.drafts import augment_dataset, augment_image, make_chips, parse_prompt
 from gdal_mcp.toolboxes.augment.steps import complexity, estimated_seconds
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
-from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Tool, taking, typed
+from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Tool, draft_function, schema_and_draft
 
-START_SECONDS: Final = 4.0  # of a container with its imports
+START_SECONDS: Final = 4.0  # seconds to start a container, with its imports
 _WRITTEN: Final[Mapping[str, Any]] = {"writes": True, "replaces": True}
 
 
@@ -35,7 +35,7 @@ def tools() -> tuple[Tool, ...]:
     image = _specified_tool(
         "augment_image",
         "Augment an image",
-        typed(AugmentImageArguments, augment_image),
+        draft_function(AugmentImageArguments, augment_image),
         writes=True,
         pictures=True,
         required_keys=tuple(specification()["augment_image"]["outputSchema"]["required"]),
@@ -45,14 +45,14 @@ def tools() -> tuple[Tool, ...]:
     listing = _specified_tool(
         "list_available_transforms",
         "List transforms",
-        typed(ListTransformsArguments, _list_transforms),
+        draft_function(ListTransformsArguments, _list_transforms),
         writes=False,
         runs=False,
     )
     validating = _specified_tool(
         "validate_prompt",
         "Validate a prompt",
-        typed(ValidatePromptArguments, _validate_prompt),
+        draft_function(ValidatePromptArguments, _validate_prompt),
         writes=False,
         runs=False,
     )
@@ -61,7 +61,7 @@ def tools() -> tuple[Tool, ...]:
         title="Augment a dataset",
         description="Augments a georeferenced raster of any type as a prompt says, with its mask and labels by the same draw. "
         "Flips, quarter turns, crops and new sizes keep their place on earth; free rotation and warps lose it, and say so.",
-        **taking(AugmentDatasetArguments, augment_dataset),
+        **schema_and_draft(AugmentDatasetArguments, augment_dataset),
         like="augment_dataset",
         **_WRITTEN,
     )
@@ -71,7 +71,7 @@ def tools() -> tuple[Tool, ...]:
         description="Cuts a large raster into chips for training, with labels and masks, augmented as a prompt says, and split by "
         "place so that no two parts share a pixel. Writes a manifest, footprints, annotations in COCO's format and a config.json "
         "from which each chip is made again to the byte.",
-        **taking(MakeChipsArguments, make_chips),
+        **schema_and_draft(MakeChipsArguments, make_chips),
         like="make_chips",
         **_WRITTEN,
     )

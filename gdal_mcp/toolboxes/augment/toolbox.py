@@ -45,7 +45,8 @@ def augment(_settings: Settings) -> Toolbox:
             answer_settings=ANSWER_SETTINGS,
             environment=lambda limits, _digest: {
                 **gdal_environment(limits),
-                "NO_ALBUMENTATIONS_UPDATE": "1",  # else the library asks the network for a newer one
+                # otherwise the library looks for a newer version in the network
+                "NO_ALBUMENTATIONS_UPDATE": "1",
                 "OPENBLAS_NUM_THREADS": "1",
                 "CHIP_THREADS": str(gdal_threads(limits)),
             },
@@ -73,7 +74,7 @@ def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
     return {
         **draft.command.extra,
         "program": draft.command.program,
-        "inputs": (),  # fields of GDAL's worker, which would examine them first
+        "inputs": (),  # empty, because GDAL's worker would examine inputs first
         "outputs": [
             {"path": output.inside, "kind": output.kind, "replaces": None} for output in draft.outputs
         ],

@@ -21,7 +21,7 @@ LIBRARY: Final = "albumentations 2.0.8"
 class Transform:
     """A transform of the library, as described on the host."""
 
-    name: str  # the library's class
+    name: str  # the name of the library's class
     category: str
     description: str
     # JSON schema of the constructor's arguments without `p`, with `unit` for each that has one

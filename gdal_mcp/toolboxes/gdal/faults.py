@@ -52,7 +52,7 @@ class Fault:
 class Probed:
     """Results of the probes of one image."""
 
-    digest: str = ""  # of the image; "" if no image was probed
+    digest: str = ""  # digest of the image; "" if no image was probed
     states: Mapping[str, FaultState] = field(default_factory=dict)
 
     def state(self, name: str) -> FaultState:

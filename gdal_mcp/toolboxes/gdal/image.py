@@ -7,7 +7,7 @@ from typing import Final
 from gdal_mcp.toolboxes.toolbox import ImageSpec
 
 _REPOSITORY: Final = "ghcr.io/osgeo/gdal"
-# by the value of `gdal-mcp setup --image`; docs/deployment.md compares them
+# images by the value of `gdal-mcp setup --image`; docs/deployment.md compares them
 OFFICIAL: Final = {
     "full": f"{_REPOSITORY}:ubuntu-full-3.13.3",
     "small": f"{_REPOSITORY}:ubuntu-small-3.13.3",

@@ -23,7 +23,7 @@ def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
 def command_around(
     package: str, handler: str, besides: Mapping[str, str], idle_seconds: float
 ) -> tuple[str, ...]:
-    """The same command for a toolbox whose handler uses GDAL's worker.
+    """The command of a container whose handler uses GDAL's worker, for another toolbox.
 
     `besides` maps each further module to its package.
     """

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Review, Work
-from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, schema_and_draft
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 from gdal_mcp.toolboxes.wheels import WheelImage
@@ -22,7 +22,7 @@ SHOWN: Final = (  # packages in the image, in the order of the description for t
     *("xarray", "pyarrow", "networkx", "scikit-learn", "matplotlib"),
 )
 LONGEST_CODE: Final = 64 << 10  # characters; a person has to read the code
-MOST_LINES: Final = 2000  # lines; any two such codes are compared within a fifth of a second
+MOST_LINES: Final = 2000  # lines; two codes of this length are compared within a fifth of a second
 SHARE_OF_TIME: Final = 0.9  # share of a call's time for its code, so that its output can still be reported
 _KINDS: Final[Mapping[str, OutputKind]] = {".csv": "table", ".tsv": "table", ".npy": "array"}
 
@@ -70,7 +70,7 @@ Back come the last expression's value, what was printed, `result`, open Matplotl
 2. {{"code": "import geopandas\\nfrom gdal_mcp_job import *\\nroads = geopandas.read_file(inputs['roads.gpkg'])\\nroads.to_crs(3035).buffer(arguments['metres']).to_file(outputs['near.gpkg'])\\nresult({{'roads': len(roads)}})", "inputs": ["roads.gpkg"], "outputs": ["near.gpkg"], "arguments": {{"metres": 50}}}}
 3. {{"code": "import networkx\\nfrom gdal_mcp_job import *\\ngraph = networkx.Graph(arguments['edges'])\\nresult(networkx.shortest_path(graph, 1, 3))", "arguments": {{"edges": [[1, 2], [2, 3]]}}}}
 Not there: network, pip, other files of the workspaces, subprocess pools, a display, anything of an earlier call.""",
-        **taking(RunPythonArguments, _draft),
+        **schema_and_draft(RunPythonArguments, _draft),
         writes=True,
         replaces=True,
         present=present,
@@ -123,7 +123,7 @@ def _refuse_unpublishable(outputs: tuple[Output, ...]) -> None:
 
 
 def present(answer: CallAnswer) -> Mapping[str, Any]:
-    """Everything is the code's own report, about data that anybody may have written."""
+    """The tool's answer: all of it is the code's own report, about data that anybody may have written."""
     report = answer.parsed if isinstance(answer.parsed, dict) else {}
     keys = ("result", "value", "printed", "printed_bytes_dropped")
     return {UNTRUSTED: {key: report[key] for key in keys if key in report}}

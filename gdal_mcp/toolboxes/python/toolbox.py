@@ -19,12 +19,13 @@ from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, Toolbox
 from sandbox.template import Limits
 
 _INSIDE: Final = "gdal_mcp.toolboxes.python.inside"
-_SHARE: Final = 8  # one part each of a call's answer for the printed output, the result and the value
+# the printed output, the result and the value may each take this part of a call's answer: one eighth
+_SHARE: Final = 8
 INSTRUCTIONS: Final = "What no other tool does is written as Python and run by run_python; a person reads and approves the code each time."
 
 
 def python(settings: Settings) -> Toolbox:
-    """The toolbox `python`, with these settings' limits of an answer."""
+    """The toolbox `python`. The settings limit the size of its answers."""
     versions = PYTHON_IMAGE.locked
     return Toolbox(
         name="python",
@@ -63,7 +64,7 @@ def environment(limits: Limits, _digest: str = "") -> Mapping[str, str]:
 
 @cache
 def python_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
-    """The command of a container: our handler, with the code's process and GDAL's worker as parts of it."""
+    """The command of a container: our handler, which includes the code's process and GDAL's worker."""
     modules = dict.fromkeys(("child", "gdal_mcp_job"), _INSIDE)
     return command_around(_INSIDE, "python_worker", modules, idle_seconds)
 
@@ -71,7 +72,7 @@ def python_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
 def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
     return {
         **draft.command.extra,
-        "inputs": (),  # fields of GDAL's worker, which would examine them first
+        "inputs": (),  # empty, because GDAL's worker would examine inputs before the code runs
         "outputs": [
             {
                 "path": output.inside,
@@ -80,7 +81,7 @@ def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str,
             }
             for output in draft.outputs
         ],
-        "expected": ("figures",),  # outputs without a place on earth
+        "expected": ("figures",),  # outputs without a georeference
         "preview_pixels": preview_pixels,
         "printed_bytes": most_bytes,
         "result_bytes": most_bytes,

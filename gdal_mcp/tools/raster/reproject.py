@@ -1,11 +1,11 @@
-"""`reproject`: `gdal raster reproject`."""
+"""The tool `reproject`, which runs `gdal raster reproject`."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolboxes.base import Tool, taking
+from gdal_mcp.toolboxes.base import Tool, schema_and_draft
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
     Box,
@@ -80,7 +80,7 @@ REPROJECT = Tool(
     title="Reproject a raster",
     description="Reprojects a raster to another CRS, resolution, size or extent. "
     'Example: {"input": "dem.tif", "output": "dem_3857.tif", "dst_crs": "EPSG:3857", "resampling": "bilinear"}.',
-    **taking(ReprojectArguments, _draft),
+    **schema_and_draft(ReprojectArguments, _draft),
     required_keys=("output", "resource_uri"),
     like="raster reproject",
     **WRITES_OUTPUT,

@@ -1,4 +1,4 @@
-"""Requests to a cluster's API that calls need, and the errors that its refusals become."""
+"""Requests to a cluster's API that calls need, and the errors to which its refusals are translated."""
 
 import contextlib
 import json
@@ -15,9 +15,9 @@ from sandbox.engines.k8s.cluster import Cluster
 from sandbox.errors import CapacityExhausted, EngineUnavailable, IsolationRefused, SandboxError
 from sandbox.parsing import parse_json
 
-_SECONDS: Final = 20.0  # for each request
+_SECONDS: Final = 20.0  # seconds for each request
 _WATCH_SECONDS: Final = 300
-_MAX_BYTES: Final = 32 << 20  # of one answer; a Pod has about ten thousand
+_MAX_BYTES: Final = 32 << 20  # bytes of one answer; a Pod has about ten thousand
 MAX_VALUES: Final = 1_000_000  # members and elements of one answer; a Pod has about five hundred
 _GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
@@ -118,7 +118,7 @@ class Api:
 
     @contextlib.contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Raises EngineUnavailable where the API does not answer."""
+        """Raises EngineUnavailable if the API does not answer."""
         try:
             yield
         except (urllib3.exceptions.HTTPError, OSError) as error:

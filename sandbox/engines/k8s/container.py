@@ -21,20 +21,22 @@ from sandbox.engines.k8s.websocket import PodWire, StreamRefused, attach
 from sandbox.errors import EngineUnavailable, IsolationRefused
 from sandbox.waiting import Cancellation, refuse_cancelled
 
-START_SECONDS: Final = 60.0  # for a node to create a container, which may include pulling the image
-ROOM_SECONDS: Final = 5.0  # for free space on a node or in the quota; after that, waiting slots are released
-_OWN_END_SECONDS: Final = 1.5  # for a container to end because its stdin closed; a node checks once a second
-_REMOVAL_SECONDS: Final = 90.0  # enough for a badly overloaded node
+START_SECONDS: Final = 60.0  # seconds for a node to create a container, which may include pulling the image
+# seconds for free space on a node or in the quota; after that, waiting slots are released
+ROOM_SECONDS: Final = 5.0
+# seconds for a container to end because its stdin closed; a node checks once a second
+_OWN_END_SECONDS: Final = 1.5
+_REMOVAL_SECONDS: Final = 90.0  # seconds; enough for a badly overloaded node
 _SEND_SECONDS: Final = 10.0
 # seconds from the creation of a Pod to the first attempt to attach, until one was measured; each attempt costs the API
 # a connection to the node
 _FIRST_TRY: Final = 0.4
 _ATTACH_FACTOR: Final = 0.9  # multiplied with the shortest recent time to attach
-_RECENT_PODS: Final = 5  # Pods
+_RECENT_PODS: Final = 5  # number of Pods whose time to attach is remembered
 _TRIES: Final = 20  # the pause between two attempts is at least the time waited so far divided by this
 _PAUSE: Final = 0.03  # minimum seconds between two attempts
-_POLL_SECONDS: Final = 2.0  # maximum seconds to wait for the watch before the API itself is asked
-_CANCEL_POLL_SECONDS: Final = 0.2  # seconds between two checks if the caller has cancelled
+_POLL_SECONDS: Final = 2.0  # maximum seconds to wait for the watch before the API itself is queried
+_CANCEL_POLL_SECONDS: Final = 0.2  # seconds between two checks whether the caller has cancelled
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _GATE: Final = (75, 76)  # exit codes of gate.py
 _START: Final = b"\n"

@@ -33,7 +33,7 @@ from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, la
 from sandbox.template import Limits, SandboxTemplate
 from sandbox.waiting import Cancellation, refuse_cancelled
 
-_LEFT_SECONDS: Final = 120.0  # far more than a live server needs to remove a Pod that has ended
+_LEFT_SECONDS: Final = 120.0  # seconds; far more than a live server needs to remove a Pod that has ended
 _LOOK_AT_IMAGE: Final = "image"  # used instead of a call's id
 _NOBODY: Final = (65534, 65534)
 _NO_LIMIT: Final = 1 << 50  # bytes; the scheduler and the namespace's quota decide

@@ -26,11 +26,12 @@ APP, OWNER_LABEL = "gdal-call", "gdal-mcp-owner"
 SELECTOR: Final = f"app={APP}"
 # name of the architecture in the kernel -> name in Kubernetes
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-GRACE_SECONDS: Final = 1  # of a normal deletion; 0 would force every deletion
+GRACE_SECONDS: Final = 1  # seconds of a normal deletion; 0 would force every deletion
 # a Pod's planned lifetime plus this is its deadline, after which its node ends it
 ORPHAN_SECONDS: Final = 300
 _LOST_NODE_SECONDS: Final = 5
-START_SECONDS: Final = 90  # how long the gate waits for the start, which comes through the attached stream
+# seconds that the gate waits for the start, which comes through the attached stream
+START_SECONDS: Final = 90
 # the CPU limit divided by this is requested: a Pod waits most of its life, and calls share processors as with other
 # engines
 _CPU_REQUEST: Final = 8

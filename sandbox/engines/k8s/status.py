@@ -1,4 +1,4 @@
-"""What a Pod's status says about its container, and why the container does not start. Pure.
+"""Reads from a Pod's status the state of its container, and why the container does not start. Pure.
 
 Invariants:
 * A phase does not prove an end: the node may report `Failed` while the process lives. Only a container that is

@@ -1,6 +1,6 @@
-"""What a cluster allows this server to do, and what it refuses by itself.
+"""Finds out what a cluster allows this server to do, and what the cluster refuses by itself.
 
-The API is asked, or a Pod without a gate is tried. Requests that are only judged are dry runs, which create nothing.
+It queries the API, or tries a Pod without a gate. Requests that are only judged are dry runs, which create nothing.
 """
 
 import secrets
@@ -18,7 +18,7 @@ from sandbox.template import Limits, SandboxTemplate
 NEEDED: Final = {("pods", verb) for verb in ("create", "get", "list", "watch", "delete")} | {
     ("pods/attach", verb) for verb in ("get", "create")
 }
-# API groups of rights that every account has about itself
+# API groups of the rights that every account has to query itself
 _OWN: Final = {"authorization.k8s.io", "authentication.k8s.io"}
 _MAX_VALUES: Final = 100  # members and elements of the findings of a Pod
 _SECONDS: Final = 30.0
@@ -38,7 +38,7 @@ open("/dev/termination-log", "w").write(json.dumps(told))
 
 
 class NodeFindings(NamedTuple):
-    """What a Pod without a gate found on its node."""
+    """The findings of a Pod without a gate on its node."""
 
     node: str
     kernel: str
@@ -84,7 +84,7 @@ def call_pod(image: str, architecture: str) -> dict[str, Any]:
     return pod(template, image, f"call-{secrets.token_hex(8)}", marks, architecture)
 
 
-def oversized(probe_pod: dict[str, Any]) -> dict[str, Any]:
+def exceed_quota(probe_pod: dict[str, Any]) -> dict[str, Any]:
     """Changes a Pod so that it requests more memory and processors than any quota allows, and returns it."""
     (container,) = probe_pod["spec"]["containers"]
     most = {**container["resources"]["limits"], "memory": "1Pi", "cpu": "1M"}

@@ -40,7 +40,7 @@ class PodWatch:
         self._removed: deque[tuple[str, Object]] = deque(maxlen=_MAX_REMOVED)
         self._thread: threading.Thread | None = None
         self._was_requested = False  # True if a thread has waited since the last full list
-        self._response: urllib3.BaseHTTPResponse | None = None  # of the latest watch
+        self._response: urllib3.BaseHTTPResponse | None = None  # response of the latest watch
         self._stop = Cancellation()
 
     def wait_for(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:

@@ -35,7 +35,7 @@ exec unshare --map-root-user --mount --propagation private sh -c '
 mount -n -t overlay -o "ro,nosuid,nodev,$2" overlay "$3" && shift 3 && exec "$@" 2>&3 3>&-' sh "$@"
 """
 _TMP_PREFIX: Final = "new-"
-_TMP_SECONDS: Final = 3600.0  # far longer than writing a bundle takes
+_TMP_SECONDS: Final = 3600.0  # seconds; far longer than writing a bundle takes
 
 
 class Bundle:

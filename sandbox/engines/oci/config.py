@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sandbox import PRODUCT
-from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked_paths, rlimits, tmpfs
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SCRATCH_TARGET, Limits, Mount, SandboxTemplate
 
@@ -68,7 +68,7 @@ def config(
         "linux": {
             **_namespaces(template.user, rootless=rootless),
             "rootfsPropagation": "rprivate",
-            "maskedPaths": list(masked(template)),
+            "maskedPaths": list(masked_paths(template)),
             "readonlyPaths": list(READ_ONLY),
             "cgroupsPath": cgroups_path,
             "resources": _resources(template.limits, rootless=rootless),

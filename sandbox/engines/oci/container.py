@@ -28,7 +28,8 @@ from sandbox.waiting import Cancellation, Process, readable
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _REMOVAL_SECONDS: Final = 20.0
-_PAUSE: Final = 0.05  # seconds; waiting for the end of a process is cheaper than polling its control groups
+# seconds between two checks; waiting for the end of a process is cheaper than polling its control groups
+_PAUSE: Final = 0.05
 _UNKNOWN: Final = -1  # the exit code of a process that is not our child
 _RUNTIMES: Final = (
     *FLOORS,

@@ -25,12 +25,12 @@ from sandbox.parsing import parse_json
 IN_LAYOUT: Final = "image"  # name of an image in its OCI layout
 PACKAGES: Final = ("skopeo", "umoci", "ca-certificates")
 INSTALL: Final = ("apt-get", "install", "--yes", "--no-install-recommends")
-_REACH: Final = "30s"  # for a registry to resolve a name
+_REACH: Final = "30s"  # time for a registry to resolve a name
 _REACH_SECONDS: Final = 20.0
 _MAX_DOCUMENT: Final = 4 << 20  # bytes of a manifest or configuration, as registries allow
-_MAX_VALUES: Final = 100_000  # members and elements of one
+_MAX_VALUES: Final = 100_000  # members and elements of a manifest or configuration
 _HUB: Final = "registry-1.docker.io"  # default registry, for names without one
-_SECONDS: Final = 3600.0  # for one step; half a gigabyte takes long on a slow line
+_SECONDS: Final = 3600.0  # seconds for one step; half a gigabyte takes long on a slow line
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 ReportProgress = Callable[[str], None]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sandbox.errors import EngineUnavailable
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
-from sandbox.isolation.policy import READ_ONLY, masked
+from sandbox.isolation.policy import READ_ONLY, masked_paths
 from sandbox.isolation.rows import Evidence, Row, judged, none, same
 from sandbox.mounted import mount_points, mountinfo
 from sandbox.template import SandboxTemplate
@@ -29,7 +29,7 @@ _SERVERS: Final = (
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
-# rules that cannot be judged from outside
+# rules that need measurements from inside a container
 _UNSEEN: Final = {"host name", "working folder", "environment", "writing to named pipes"}
 _RLIMITS: Final = {
     "Max cpu time": "CPU",
@@ -98,7 +98,7 @@ def _namespaces(pid: int) -> Row:
 def _covers(template: SandboxTemplate, pid: int, mounts: list[dict[str, Any]]) -> Row:
     """The row on masked and read-only paths. Each needs its own mount, unless the path does not exist."""
     read_only = {row["target"]: "ro" in row["options"] for row in mounts}
-    unmasked = [path for path in masked(template) if path not in read_only]
+    unmasked = [path for path in masked_paths(template) if path not in read_only]
     writable = [path for path in READ_ONLY if not read_only.get(path)]
     bare = [path for path in (*unmasked, *writable) if os.path.lexists(f"/proc/{pid}/root{path}")]
     return Row("container", "paths of the host uncovered", *none(bare)[:3])

@@ -18,7 +18,7 @@ ADVISED: Final = {"crun": (1, 8), "runc": (1, 2, 8)}
 # bytes of a container's memory. runc loads the system call filter in a process of its own that is already under the
 # container's limits: with 80 MiB it never had the memory for that, with 96 MiB not always, with 112 MiB always
 LEAST_MEMORY: Final = {"crun": 0, "runc": 128 << 20}
-# for one step of a runtime, which usually takes hundredths of a second
+# seconds for one step of a runtime, which usually takes hundredths of a second
 SECONDS: Final = 60.0
 _PLACES: Final = os.pathsep.join(
     (os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin")

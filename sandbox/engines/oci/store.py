@@ -33,7 +33,7 @@ UNUSED_SECONDS: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ImageMetadata:
     """The metadata of one image."""
 
     id: str  # content id, `sha256:...`
@@ -100,7 +100,7 @@ class ImageStore:
         self._fetch(self, reference, report)
 
     def add(self, unpack: Callable[[Path], Mapping[str, Any]]) -> ImageInfo:
-        """Adds or replaces an image. `unpack` fills a folder and returns fields of `Stored`.
+        """Adds or replaces an image. `unpack` fills a folder and returns fields of `ImageMetadata`.
 
         Without an id, the id is computed from the content. The image appears only when it is complete, and takes its
         names from other images. Raises the errors of `unpack`, and EngineUnavailable.
@@ -117,17 +117,19 @@ class ImageStore:
                 list_digest = hashlib.sha256(text).hexdigest()
                 about.setdefault("id", content_id(rows, about["labels"]))
                 about.setdefault("digest", about["id"])
-                stored = Stored(**{**about, "names": tuple(about["names"]), "list_digest": list_digest})
+                stored = ImageMetadata(
+                    **{**about, "names": tuple(about["names"]), "list_digest": list_digest}
+                )
                 (fresh / _LIST).write_bytes(text)
                 self._describe(fresh, stored)
-                os.sync()  # so that after a crash, a name that exists always means a complete image
+                os.sync()  # after a crash, a name that exists then always means a complete image
                 self._replace(fresh, stored)
                 self._collect()
         except OSError as error:
             raise EngineUnavailable(f"an image could not be stored in {self.folder}: {error}") from error
         return ImageInfo(stored.names[0], stored.id, stored.digest, stored.labels)
 
-    def _replace(self, fresh: Path, stored: Stored) -> None:
+    def _replace(self, fresh: Path, stored: ImageMetadata) -> None:
         place = self._place(stored.id)
         # a damaged image, or the same one; it is moved away, because running containers have its files open
         if place.exists():
@@ -162,13 +164,13 @@ class ImageStore:
     def _place(self, image: str) -> Path:
         return self.folder / image.replace(":", "-")
 
-    def _stored(self, reference: str) -> Stored | None:
+    def _stored(self, reference: str) -> ImageMetadata | None:
         plain = "@" not in reference and not reference.startswith("sha256:")
         # names are stored with a tag; the default is latest
         wanted = ":".join(split(reference)) if plain else reference
         return next((stored for stored in self._all() if wanted == stored.id or wanted in stored.names), None)
 
-    def _all(self) -> list[Stored]:
+    def _all(self) -> list[ImageMetadata]:
         try:
             places = sorted(self.folder.iterdir())
         except OSError as error:
@@ -177,16 +179,16 @@ class ImageStore:
         for place in places:
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # incomplete or damaged
                 about = json.loads((place / _ABOUT).read_bytes())
-                images.append(Stored(**{**about, "names": tuple(about["names"])}))
+                images.append(ImageMetadata(**{**about, "names": tuple(about["names"])}))
         return images
 
     @staticmethod
-    def _describe(place: Path, stored: Stored) -> None:
+    def _describe(place: Path, stored: ImageMetadata) -> None:
         fresh = place / f"{_ABOUT}.new"
         fresh.write_text(json.dumps(asdict(stored), indent=1), encoding="utf-8")
         fresh.replace(place / _ABOUT)
 
-    def _compare(self, stored: Stored, *, wholly: bool) -> None:
+    def _compare(self, stored: ImageMetadata, *, wholly: bool) -> None:
         place = self._place(stored.id)
         try:
             text = (place / _LIST).read_bytes()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.remote.trees import of_names, of_zarr
+from gdal_mcp.remote.trees import index_of_names, index_of_zarr
 from sandbox.questions import Status
 from tests.e2e.remote.conftest import Make, Opened
 from tests.e2e.remote.origin import Origin
@@ -130,7 +130,7 @@ def test_remote_tree_without_consolidated_metadata_is_refused(server, make, open
 def test_deeply_nested_name_uses_memory_of_its_length():
     name = f"{'a/' * 8000}.zgroup"
     tracemalloc.start()
-    keys = of_zarr(".zmetadata", json.dumps({"metadata": {name: {}, "g/b/.zgroup": {}}}).encode())
+    keys = index_of_zarr(".zmetadata", json.dumps({"metadata": {name: {}, "g/b/.zgroup": {}}}).encode())
     assert keys is not None
     assert (keys.presence(name), keys.presence("g/b"), keys.presence("a")) == ("listed", "folder", "folder")
     assert tracemalloc.get_traced_memory()[1] < 100 * len(name)
@@ -154,7 +154,7 @@ def test_folders_above_many_files_use_no_memory():
     text = json.dumps({"metadata": dict.fromkeys(names, 0)}).encode()
 
     def check_keys() -> None:
-        keys = of_zarr(".zmetadata", text)
+        keys = index_of_zarr(".zmetadata", text)
         assert keys is not None
         assert keys.presence("0" * 2 + "/01") == "folder"
         assert len(keys.list_dir("")) == 4001
@@ -179,7 +179,7 @@ def test_metadata_of_too_many_values_is_refused_unparsed(row, server, make, open
 
 def test_folder_names_are_found_despite_sorting_neighbours():
     names = ("a", "a!", "a-b", "a/b", "a/b/c", "a0", "a//x", "b\u00e4/x", "b\u00e4", "z/\U0001f5fa/1", "/")
-    keys = of_names(names)
+    keys = index_of_names(names)
     for folder in ("", "a", "a/b", "b\u00e4", "z", "z/\U0001f5fa", "none", "a-b"):
         prefix = f"{folder}/" if folder else ""
         below = {name[len(prefix) :].partition("/")[0] for name in names if name.startswith(prefix)} - {""}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.attestation import probing
-from sandbox.escape.escape import everything, further
+from sandbox.attestation import with_probe
+from sandbox.escape.escape import full_job, further
 from sandbox.escape.syscalls import NUMBERS
 from sandbox.isolation.seccomp import rules
 from sandbox.outcome import Exited
@@ -59,10 +59,12 @@ AS_CODE = f"{source('sandbox.isolation', 'probe.py')}{further()}\nimport gdal_mc
 @pytest.fixture(scope="module", params=["worker", "run_python"])
 def answer(request, runner, make_template, ground) -> Mapping[str, Any]:
     """The report of one container that tried everything, including every newer system call by its number."""
-    job_input = everything(platform.machine())
+    job_input = full_job(platform.machine())
     job_input["calls"]["numbers"] |= NEWER
     with closing(Cancellation()) as cancel, ground.area.open("staging-0001", USER) as staging:
-        template = probing(make_template("pass", workspace=ground.workspace, staging=staging.path), further())
+        template = with_probe(
+            make_template("pass", workspace=ground.workspace, staging=staging.path), further()
+        )
         if request.param == "run_python":
             template = python.like_run_python(template)
             job_input = python.request(AS_CODE, arguments=job_input)

@@ -18,6 +18,8 @@ from typing import Any
 
 MODULES = (
     "gdal_mcp.calls.pipeline",
+    "gdal_mcp.calls.planning",
+    "gdal_mcp.calls.approval",
     "gdal_mcp.calls.execution",
     "gdal_mcp.calls.operation",
     "gdal_mcp.calls.records",

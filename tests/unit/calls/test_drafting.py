@@ -21,7 +21,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.identity import Principal, local
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, draft_function, schema_of
 from tests.boxes import GDAL
 from tests.waiting import until
 
@@ -52,7 +52,7 @@ class Hanging:
 
     @property
     def tool(self) -> Tool:
-        draft = typed(Arguments, self.draft)
+        draft = draft_function(Arguments, self.draft)
         return Tool("hang", "Hang", "Hangs.", schema_of(Arguments), draft, writes=False, runs=False)
 
 

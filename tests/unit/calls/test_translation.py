@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from gdal_mcp.calls.execution import _return_code
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unreported_stderr
+from gdal_mcp.calls.translation import clean_messages, explain, judge, stderr_of, unreported_stderr
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.toolboxes.gdal.answers.described import described
 from sandbox import errors
@@ -104,7 +104,7 @@ def test_a_container_may_answer_anything(nonsense: Any):
     error = judge(result(Exited(1), final), GDAL, writes=True)
     assert error is not None
     json.dumps(error.as_dict("id"), allow_nan=False)
-    assert isinstance(reported(final), list)
+    assert isinstance(clean_messages(final), list)
     outputs = described(final, 2)
     assert [type(output.facts) for output in outputs] == [dict, dict]
     json.dumps([[output.facts, output.names, output.checks] for output in outputs], allow_nan=False)
@@ -130,12 +130,12 @@ def test_stderr_is_capped():
 
 def test_what_the_messages_say_is_not_told_twice() -> None:
     rows = [{"level": "warning", "message": "cut\nto ten", "count": 58}, {"message": "half"}]
-    messages = reported({"errors": rows})
+    messages = clean_messages({"errors": rows})
     assert [message.count for message in messages] == [58, 1]
     assert unreported_stderr("Warning 1: cut\nto ten\nERROR 3: half\n", messages) == ""
     assert unreported_stderr("Warning 1: cut\nto ten\nproj: no grid\n", messages) == "proj: no grid\n"
     for count in (0, -1, True, "9", 1 << 40, None):
-        assert reported({"errors": [{"message": "x", "count": count}]})[0].count == 1
+        assert clean_messages({"errors": [{"message": "x", "count": count}]})[0].count == 1
 
 
 @pytest.mark.parametrize(

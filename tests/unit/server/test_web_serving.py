@@ -16,7 +16,7 @@ from anyio.from_thread import start_blocking_portal
 from gdal_mcp.server.http import arrivals, server, serving
 from gdal_mcp.server.http.concurrency import RequestLimit
 from gdal_mcp.server.http.guard import HostFilter
-from gdal_mcp.server.http.serving import Listening, bind, serve_routes
+from gdal_mcp.server.http.serving import ListenOptions, bind, serve_routes
 from gdal_mcp.settings import SettingsError, load_settings
 from tests.certificates import self_signed
 from tests.waiting import until
@@ -67,7 +67,7 @@ def served(
     filtered = HostFilter(app, gate, (), (), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
     port = bound.getsockname()[1]
-    listening = Listening(connections, each, **(tls or {}))
+    listening = ListenOptions(connections, each, **(tls or {}))
 
     async def run(scope: anyio.CancelScope) -> None:
         with scope:

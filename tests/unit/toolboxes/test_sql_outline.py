@@ -34,7 +34,7 @@ def test_unparsable_statement_passes_gate_without_outline() -> None:
     text = "SELECT CAST(a AS UNSIGNED BIG INT), ST_Area(geom) FROM p JOIN q ON p.a = q.a"
     assert check_statement(text, "sql") == text
     assert (is_unread(text), outline_of(text)) == (True, None)
-    assert not any((reading.measures(text), reading.relates(text), reading.moves(text)))
+    assert not any((reading.measures(text), reading.relates(text), reading.changes_crs(text)))
 
 
 def test_joins_sums_and_groups_are_in_the_outline() -> None:

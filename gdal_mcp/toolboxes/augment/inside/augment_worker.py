@@ -8,7 +8,7 @@ import types
 
 PACKAGE = "gdal_mcp.toolboxes.augment.inside"
 PACKAGES = "/opt/gdal-mcp/packages"
-PROGRAMS = {"augment": "single", "chips": "chips"}  # and the module of each
+PROGRAMS = {"augment": "single", "chips": "chips"}  # program -> its module
 
 
 def prepare():
@@ -41,8 +41,8 @@ def run_program(job, _progress):
     """Prints a JSON report. `refused` has the reason if the image, or every step, cannot be used."""
     import cv2
 
-    cv2.setNumThreads(1)  # so that the result is the same on any number of processors
-    os.environ["OGR_CURRENT_DATE"] = "1970-01-01T00:00:00Z"  # so that a recreated file has the same bytes
+    cv2.setNumThreads(1)  # the result is then the same on any number of processors
+    os.environ["OGR_CURRENT_DATE"] = "1970-01-01T00:00:00Z"  # a recreated file then has the same bytes
     program = importlib.import_module(f"{PACKAGE}.{PROGRAMS[job['program']]}")
     rasters = importlib.import_module(f"{PACKAGE}.rasters")
     try:
@@ -50,7 +50,8 @@ def run_program(job, _progress):
     except rasters.Unreadable as error:
         job["refused"] = {"code": "INVALID_IMAGE"}
         raise RuntimeError(str(error)) from error
-    except (ValueError, TypeError) as error:  # of a constructor, for arguments that do not fit together
+    # a constructor raises these if its arguments do not fit together
+    except (ValueError, TypeError) as error:
         job["refused"] = {"code": "TRANSFORM_FAILED"}
         raise RuntimeError(str(error)[:500]) from error
     sys.stdout.write(json.dumps(answer))

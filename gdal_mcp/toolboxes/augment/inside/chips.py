@@ -21,7 +21,7 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.augment.inside import moving, rasters, single, vectors
 
 ENDINGS = {"GTiff": "tif", "PNG": "png"}
-ACROSS = 6  # chips of the contact sheet, in both directions
+ACROSS = 6  # chips in a row and in a column of the contact sheet
 CLASSES = ("class", "label", "category", "type", "name")  # the first of these columns is the category
 COLUMNS = ("chip", "split", "file", "left", "top", "width", "height", "copy", "seed", "georeference", "geotransform", "sha256", "applied")  # fmt: skip
 
@@ -46,8 +46,8 @@ class Chip(NamedTuple):
     scene: moving.Scene
     applied: list
     skipped: list
-    labels: list  # features in pixels
-    place: str  # below the folder
+    labels: list  # features in pixels of the chip
+    place: str  # path below the output folder
     digest: str
 
 
@@ -164,7 +164,7 @@ class Maker:
         self.fields = self._layer.fields if self._layer else []
 
     def chips(self, window):
-        """Yields no chip for a window without data."""
+        """Makes the chips of a window; none for a window without data."""
         raster = self._source.read(window[:4])
         no_data = raster.invalid is not None and raster.invalid.all()
         if no_data or (raster.alpha is not None and not raster.alpha.any()):
@@ -256,7 +256,9 @@ class ChipIndex:
             )
 
     def close(self, source):
-        """Writes the manifest, the footprints, the annotations and the configuration, of which it returns the digest."""
+        """Writes the manifest, the footprints, the annotations and the configuration. Returns the configuration's
+        digest.
+        """
         with open(f"{self._folder}/manifest.csv", "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *self.rows])
         place = source.place

@@ -7,14 +7,15 @@ import numpy as np
 
 from gdal_mcp.toolboxes.augment.inside import rasters
 
-SIDE = 224  # pixels, of the models known as MobileNet
-MEAN, SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])  # of ImageNet, in RGB
+SIDE = 224  # pixels; the input of the models known as MobileNet
+# mean and standard deviation of ImageNet's bands, in RGB
+MEAN, SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
 TOP = 5
-RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the lowest consistency
+RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # lowest consistency for each risk
 
 
 def compared(path, classes, before, after):
-    """Class numbers and confidences. Does not raise; `failed` says why a model could not run."""
+    """Class numbers and confidences before and after. Does not raise; `failed` says why a model could not run."""
     started = time.perf_counter()
     try:
         model = cv2.dnn.readNetFromONNX(path)
@@ -51,6 +52,6 @@ def predicted(model, raster):
     values = model.forward().astype(np.float64).ravel()
     if not values.size or not np.isfinite(values).all():
         raise ValueError("the model answers with numbers that are no shares of classes")
-    if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # not shares yet
+    if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # the values are not normalized yet
         values = np.exp(values - values.max())
     return values / values.sum()

@@ -17,7 +17,7 @@ TURNS = {
     "a transposition over the other diagonal": lambda image: np.rot90(image, 2).swapaxes(0, 1),
 }
 FEATURES, ENOUGH = 800, 12  # points to search for, and the number that has to fit a rotation of the image
-LEAST = 0.002  # of the range of values; less is no visible change
+LEAST = 0.002  # the least visible change, as a share of the range of values
 # the purpose of a step by category: the number that it changes, and the minimal change
 AIMS = {
     "blur": ("sharpness", -0.02),
@@ -40,13 +40,13 @@ def measured(category, before, after):
         "histogram": histogram(old, new),
     }
     if before.size == after.size:
-        # on the values themselves, because each picture is stretched separately
+        # compares the values themselves, because each picture is stretched separately
         pair = [raster.pixels.astype(np.float32) for raster in (before, after)]
         span = max(before.range[1] - before.range[0], 1e-9)
         if pair[0].shape == pair[1].shape:
             with np.errstate(over="ignore", invalid="ignore"):
                 changed = float(np.abs(pair[0] - pair[1]).mean(dtype=np.float64) / span)
-            if np.isfinite(changed):  # not where a value is no number, or the largest that there is
+            if np.isfinite(changed):  # it is not if a value is NaN, or about as large as its type allows
                 measures["changed"] = changed
         measures["ssim"] = ssim(old, new)
     measures["found"], measures["angle"] = "", None
@@ -72,7 +72,7 @@ def small(pixels):
 
 
 def grey(pixels):
-    """0 to 1, in rows and columns."""
+    """The image in grey, as values from 0 to 1 in rows and columns."""
     flat = pixels.astype(np.float32) / 255
     return np.ascontiguousarray(flat.mean(2) if flat.ndim == 3 else flat)
 
@@ -89,7 +89,7 @@ def noise(image):
 
 
 def histogram(old, new):
-    """How far values were moved on average: the earth mover's distance of two histograms, 0 to 1."""
+    """The average distance by which values were moved: the earth mover's distance of two histograms, 0 to 1."""
     shares = [np.histogram(image, 64, (0, 1))[0] / image.size for image in (old, new)]
     return float(np.abs(np.cumsum(shares[0] - shares[1])).sum() / 64)
 
@@ -109,7 +109,7 @@ def turned(old, new):
     """The flip or quarter turn that turns the old image into the new one; empty if none does."""
     for name, turn in TURNS.items():
         expected = turn(old)
-        # not 0, as both may be smaller copies
+        # a tolerance, because both may be smaller copies
         if expected.shape == new.shape and float(np.abs(expected - new).mean()) < 1e-3:
             return name
     return ""
@@ -117,7 +117,7 @@ def turned(old, new):
 
 def angle(first, other):
     """The rotation of an image in degrees, with the library's sign; None without enough matching points."""
-    if 1 in (*first.shape[:2], *other.shape[:2]):  # OpenCV would halve it to nothing
+    if 1 in (*first.shape[:2], *other.shape[:2]):  # OpenCV would halve a single row or column to nothing
         return None
     finder = cv2.ORB_create(FEATURES)
     (places, words), (to, moved) = (finder.detectAndCompute((grey(image) * 255).astype(np.uint8), None) for image in (first, other))  # fmt: skip

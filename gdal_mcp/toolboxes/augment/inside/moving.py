@@ -1,7 +1,9 @@
-"""Applies steps in order: a transform draws random values once, and they apply to pixels, masks, nodata and labels alike.
+"""Applies steps in order: a transform draws random values once, and they apply to pixels, masks, nodata and labels
+alike.
 
-A transform that moves pixels works on their own type; one that changes values works on 8 bits, or on 32-bit floats from 0 to 1
-that the raster's range is scaled to. The random values of a step depend only on its seed: step `n` of a call has the call's seed plus `n`.
+A transform that moves pixels works on their own type. One that changes values works on 8-bit values, or on 32-bit
+floats, for which the raster's range is scaled to 0 to 1. The random values of a step depend only on its seed: step
+`n` of a call has the call's seed plus `n`.
 """
 
 import math
@@ -16,12 +18,12 @@ from gdal_mcp.toolboxes.augment.inside import rasters
 from gdal_mcp.toolboxes.augment.inside.ranges import scaled, unscaled
 
 SEEDS = 1 << 32
-# types that it cannot move, and one that holds their values
+# types that OpenCV cannot move, and the type that holds their values
 BY_OPENCV = dict.fromkeys(("i4", "u4"), np.float64)
-WINDOWED = ("crop_coords", "crop_params")  # keys of drawn values: a window was cut out
+WINDOWED = ("crop_coords", "crop_params")  # keys of drawn values that show that a window was cut out
 MAX_OUTSIDE = 1e-3  # share of a pixel that may come from outside
 MAX_DRAWN = 16  # numbers of one drawn value that are reported
-# part of the drawn values, although it was not drawn
+# keys in the drawn values that were not drawn
 NOT_DRAWN = ("shape", "interpolation", "fill", "fill_mask")
 
 
@@ -34,7 +36,7 @@ class Scene:
     """A raster and everything that moves with it. `matrix` maps the old corners of pixels to the new ones."""
 
     raster: rasters.Raster
-    masks: list = field(default_factory=list)  # of rows and columns
+    masks: list = field(default_factory=list)  # each has rows and columns
     # x and y, from the upper left corner
     points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     matrix: np.ndarray = field(default_factory=lambda: np.eye(3))
@@ -59,12 +61,13 @@ def run(steps, transforms, scene, seed, watch=None):
             done = apply(step, transform, scene, own) if group is None or hit else False
         except Skipped as reason:
             done, why = False, {"code": "unfit", "reason": str(reason)}
-        except Exception as error:  # the library has no errors of its own; other steps are still worth having
+        except Exception as error:  # the library has no error class of its own; other steps can still run
             done, why = False, {"code": "failed", "reason": str(error)[:300]}
         if not done:
             skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
             continue
-        # as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed reproduces the rest
+        # reported as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed
+        # reproduces the rest
         drawn = {name: plain(value) for name, value in transform.params.items() if name not in NOT_DRAWN}
         row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - started}
         applied.append(row)
@@ -141,7 +144,7 @@ def layered(pixels):
 def matrix_of(transform, old, new):
     """The matrix of a flip, a turn, a window, a margin or a new size, for the corners of pixels.
 
-    The library counts from the middle of pixels where it flips, and from their corners where it scales.
+    The library counts from the centres of pixels where it flips, and from their corners where it scales.
     """
     drawn, (width, height) = transform.params, old
     if "pad_left" in drawn:
@@ -155,7 +158,8 @@ def matrix_of(transform, old, new):
     linear[np.abs(linear) < 1e-4] = 0
     if any(name in drawn for name in WINDOWED):
         return np.array([[*linear[0], corners[0, 0]], [*linear[1], corners[0, 1]], [0, 0, 1]])
-    ratio = np.array(new, float)[:, None] / np.array(old, float)[None, :]  # of the whole image
+    # new size / old size of the whole image
+    ratio = np.array(new, float)[:, None] / np.array(old, float)[None, :]
     linear = np.sign(linear) * ratio
     offset = [new[row] if linear[row].sum() < 0 else 0.0 for row in (0, 1)]
     return np.array([[*linear[0], offset[0]], [*linear[1], offset[1]], [0, 0, 1]])

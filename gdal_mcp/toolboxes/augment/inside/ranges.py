@@ -1,10 +1,10 @@
-"""The range of values that is 0 to 1 for transforms that change values, and the way there and back."""
+"""Scales the values of a raster to 0 to 1, for transforms that change values, and back."""
 
 import numpy as np
 
 
 def widened(span, pixels, invalid):
-    """`span`, taken from a sample, with the valid finite values of these pixels in it, so that none of them is cut off."""
+    """`span`, which is from a sample, widened to the valid finite values of these pixels, so that none is cut off."""
     there = np.isfinite(pixels) if invalid is None else np.isfinite(pixels) & (invalid == 0)
     values = pixels[there]
     if not values.size:

@@ -17,8 +17,9 @@ TYPES = {
 }  # fmt: skip
 CODES = {np.dtype(name): code for code, name in TYPES.items()}
 SIGNATURES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"RIFF": "webp", b"II*\0": "tif", b"MM\0*": "tif", b"II+\0": "tif"}  # fmt: skip
-DRIVERS = ["GTiff", "PNG", "JPEG", "WEBP"]  # of `augment_image`, which takes these formats and no others
-LOOK = 1024  # pixels of the longer side of a raster's copy that its range of values is taken from, before a part of it is read
+DRIVERS = ["GTiff", "PNG", "JPEG", "WEBP"]  # the formats that `augment_image` accepts
+# pixels of the longer side of a raster's copy, from which its range of values is taken before a part of it is read
+LOOK = 1024
 WRITE = ["COMPRESS=DEFLATE", "BIGTIFF=IF_SAFER"]
 
 
@@ -28,14 +29,15 @@ class Unreadable(RuntimeError):
 
 @dataclass
 class Raster:
-    pixels: np.ndarray  # rows, columns, bands
-    invalid: np.ndarray | None = None  # 1 where a band has no data, of the same shape
-    alpha: np.ndarray | None = None  # rows, columns
-    nodata: tuple | None = None  # of each band; None is NaN
+    pixels: np.ndarray  # axes: rows, columns, bands
+    invalid: np.ndarray | None = None  # 1 where a band has no data; has the shape of `pixels`
+    alpha: np.ndarray | None = None  # axes: rows, columns
+    nodata: tuple | None = None  # one for each band; None means NaN
     place: tuple | None = None  # GDAL's geotransform
     crs: osr.SpatialReference | None = None
-    names: tuple = ()  # of the bands
-    range: tuple = field(default=(0.0, 255.0))  # of values, which is 0 to 1 for transforms that change values
+    names: tuple = ()  # one for each band
+    # the values that are 0 and 1 for transforms that change values
+    range: tuple = field(default=(0.0, 255.0))
 
     @property
     def size(self):
@@ -100,7 +102,7 @@ class RasterReader:
         return (low, high) if high > low else (0.0, 1.0)
 
     def read(self, window=None):
-        """Reads all of it, or a window: column, row, columns and rows."""
+        """Reads the whole raster, or a window: column, row, columns and rows."""
         left, top, width, height = window = window or (0, 0, *self.size)
         pixels = np.empty((height, width, self._dataset.RasterCount), self._kind)
         if self._dataset.ReadRaster(*window, buf_obj=pixels, **spaces(pixels)) is None:
@@ -153,7 +155,7 @@ def valid_nodata(nodata, kind):
 
 
 def marked(raster):
-    """The pixels, with the nodata value in gaps."""
+    """The pixels of a raster, with the nodata value in its gaps."""
     if raster.invalid is None:
         return raster.pixels
     marked_pixels = raster.pixels.copy()
@@ -203,7 +205,7 @@ def annotate(dataset, raster):
 
 
 def shown(raster):
-    """8 bits in one or three bands, and alpha, for people and for models that look at pictures."""
+    """The image as 8 bits in one or three bands, and its alpha, for people and for models that look at pictures."""
     pixels = raster.pixels[:, :, :3] if raster.pixels.shape[2] >= 3 else raster.pixels[:, :, :1]
     if pixels.dtype != np.uint8:
         known = pixels if raster.invalid is None else pixels[raster.invalid[:, :, : pixels.shape[2]] == 0]

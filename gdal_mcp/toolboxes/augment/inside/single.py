@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.augment.inside import classifying, measuring, moving, ra
 LARGEST = 10 << 20  # bytes of an image for `augment_image`
 FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 VERSIONS = ("albumentations", "numpy", "opencv-python-headless")
-OVERLAP = 0.4, 0.78  # of the progress: the steps begin, and end before the next stage does
+OVERLAP = 0.4, 0.78  # the progress when the steps begin, and when they have ended
 
 
 def run(job, report):
@@ -68,9 +68,8 @@ def run(job, report):
 
 
 def configuration(job, raster, digest):
-    """Everything that decides the result, so that the same result can be made once more."""
-    # the seed of the call, or one that follows from the image and the prompt, so that the same call gives the same
-    # bytes
+    """Everything that decides the result, so that the same result can be made again."""
+    # the seed of the call, or one from the image and the prompt, so that the same call gives the same bytes
     fixed = hashlib.sha256(f"{digest}\n{job['prompt']}".encode()).hexdigest()
     return {
         **{key: job[key] for key in ("tool", "prompt", "steps", "options")},
@@ -122,7 +121,7 @@ def versions():
 def steps(job, scene, seed, report):
     rows, total, (start, end) = [], len(job["steps"]), OVERLAP
 
-    def tell(number):  # at least the first message of each stage is sent, however quick it is
+    def tell(number):  # the first message of each stage is always sent, however short the stage is
         share = start + (end - start) * number / total
         message = f"processing: Applying transform {min(number + 1, total)} of {total}"
         report.progress(share, message, at_once=not number)

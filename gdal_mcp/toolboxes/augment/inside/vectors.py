@@ -7,11 +7,14 @@ from gdal_mcp.toolboxes.augment.inside import moving, rasters
 
 DRIVERS = {"gpkg": "GPKG", "geojson": "GeoJSON"}
 LAYER = "labels"
-RESERVED = ("fid", "geom")  # columns that GeoPackage has of its own
+RESERVED = ("fid", "geom")  # columns that GeoPackage itself creates
 
 
 class Labels:
-    """Features in the corners of pixels: pairs of a geometry and its values. `points` are all their vertices, in order."""
+    """Features in coordinates of pixel corners: pairs of a geometry and its values.
+
+    `points` are all their vertices, in order.
+    """
 
     def __init__(self, features, definition):
         self._features, self.fields, self.written = features, definition, 0
@@ -24,7 +27,7 @@ class Labels:
         return [(part, values) for geometry, values in moved if (part := clipped(geometry, frame))]
 
     def write(self, path, scene):
-        """In the image's CRS, or in pixels from its upper left corner where it has lost its place."""
+        """Writes the labels in the image's CRS, or in pixels from its upper left corner if it lost its georeference."""
         features = self.features(scene)
         place = scene.raster.place
         if place is not None:
@@ -51,7 +54,7 @@ class Layer:
             self._to, self._back = (osr.CoordinateTransformation(*pair) for pair in ((own, crs), (crs, own)))
 
     def within(self, raster):
-        """The features that touch the raster, in its pixels."""
+        """The features that touch the raster, in pixels of the raster."""
         width, height = raster.size
         place = raster.place or (0, 1, 0, 0, 0, 1)
         frame = rectangle(0, 0, width, height)
@@ -77,7 +80,7 @@ class Layer:
 
 
 def lines(geometry):
-    """The points and lines that it is made of."""
+    """The points and lines that a geometry is made of."""
     parts = [geometry.GetGeometryRef(number) for number in range(geometry.GetGeometryCount())]
     return [line for part in parts for line in lines(part)] if parts else [geometry]
 
@@ -103,7 +106,7 @@ def mapped(geometry, place):
 
 
 def clipped(geometry, frame):
-    """The part inside; None if it is empty, or only an edge or a point of an area."""
+    """The part of a geometry inside the frame; None if it is empty, or only an edge or a point of an area."""
     if frame.Contains(geometry):
         return geometry
     with_errors = geometry if geometry.IsValid() else geometry.MakeValid()
@@ -123,7 +126,7 @@ def rectangle(left, top, right, bottom):
 
 
 def save(path, features, fields, crs, layer=LAYER):
-    """Writes features of any kind of geometry; the format by the ending."""
+    """Writes features of any kind of geometry; the extension decides the format."""
     kind = DRIVERS[path.rpartition(".")[2]]
     dataset = gdal.GetDriverByName(kind).Create(path, 0, 0, 0, gdal.GDT_Unknown)
     options = ["COORDINATE_PRECISION=9"] if kind == "GeoJSON" else []

@@ -68,7 +68,7 @@ _TEXT_OR_NUMBER = re.compile(
 def read_json(text: str) -> Any:
     """Reads JSON, including GDAL's non-finite numbers. The value is not cleaned.
 
-    Raises ValueError for text that is not JSON even then, and RecursionError for too deep nesting.
+    Raises ValueError for text that is still not JSON, and RecursionError for too deep nesting.
     """
     try:
         return json.loads(text, parse_constant=str)

@@ -20,9 +20,9 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argum
 
 # values of one argument, in any notation; looking up a file takes about 50 microseconds
 MAX_VALUES: Final = 1024
-ELEMENT_BYTES: Final = 64 << 10  # the kernel allows 128 KiB for one command-line argument
+ELEMENT_BYTES: Final = 64 << 10  # bytes; the kernel allows 128 KiB for one command-line argument
 
-MAX_BYTES: Final = 512 << 10  # all texts of one argument
+MAX_BYTES: Final = 512 << 10  # bytes of all texts of one argument
 
 # Checks of KEY=VALUE texts, which a client may pass as an object.
 KEYED: Final = frozenset(

@@ -19,8 +19,8 @@ from gdal_mcp.errors import Code
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from sandbox.parsing import parse_json
 
-MAX_BYTES: Final = 32 << 10  # the longest EPSG CRS, with all its usages, has about 16 kB as PROJJSON
-_MAX_VALUES: Final = 5000  # members and elements; that one has fewer than a thousand
+MAX_BYTES: Final = 32 << 10  # bytes; the longest EPSG CRS, with all its usages, has about 16 kB as PROJJSON
+_MAX_VALUES: Final = 5000  # members and elements of a document; the longest one has fewer than a thousand
 SUGGESTION: Final = "Give an authority code such as EPSG:4326 or ESRI:102001, a PROJ string of one projection, WKT or PROJJSON."
 
 # GDAL knows WGS84, WGS72, NAD27 and NAD83. It does not know CRS84 without an authority, so the authority is added.

@@ -31,7 +31,7 @@ def usual_name(name: str) -> str:
     return low
 
 
-def with_usual(extensions: frozenset[str]) -> frozenset[str]:
+def add_common_endings(extensions: frozenset[str]) -> frozenset[str]:
     """The extensions, with their dots, and all other common endings of the same formats."""
     return extensions.union(
         f".{ending}" for ending, extension in _EXTENSIONS.items() if f".{extension}" in extensions

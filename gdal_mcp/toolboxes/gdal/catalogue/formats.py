@@ -1,6 +1,6 @@
 """Formats that may be read and written, and the driver that GDAL chooses for an output name. Pure.
 
-Also formats that the image lacks, with advice.
+Also knows formats that the image lacks, with advice for each.
 """
 
 from collections.abc import Callable

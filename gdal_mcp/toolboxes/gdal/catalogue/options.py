@@ -61,7 +61,7 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
                 f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion or "Leave it out."
             )
     refusals: list[ArgumentRefused] = []
-    for _, spec, rule in decided:  # in the form of the first driver that accepts it
+    for _, spec, rule in decided:  # the option in the form of the first driver that accepts it
         assert rule.shape is not None
         try:
             return f"{spec.canonical(key) or spec.name}={check_shape(rule.shape, value, what)}"

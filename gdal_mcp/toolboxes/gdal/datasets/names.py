@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import is_address
 from gdal_mcp.toolboxes.gdal import data_of
-from sandbox.workspace import has_hidden_chars
+from sandbox.path_text import has_hidden_chars
 
 Place = Literal["any", "file", "folder"]
 

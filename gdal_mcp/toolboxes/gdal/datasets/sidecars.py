@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from gdal_mcp.toolboxes.gdal import data_of
-from gdal_mcp.toolboxes.gdal.catalogue.endings import with_usual
+from gdal_mcp.toolboxes.gdal.catalogue.endings import add_common_endings
 from sandbox.errors import PathRefused
 from sandbox.outputs.dirops import DirEntry
 from sandbox.workspace import Identity, Workspace, WorkspacePath, open_folder
@@ -35,7 +35,7 @@ def _by_main(rows: Mapping[str, str]) -> dict[str, frozenset[str]]:
     return {
         main: frozenset(endings.split())
         for mains, endings in rows.items()
-        for main in with_usual(frozenset(mains.split()))
+        for main in add_common_endings(frozenset(mains.split()))
     }
 
 
@@ -47,7 +47,7 @@ _READ = _by_main(_DATA["read"]["with"])
 SINGLE_DATASETS: Final[
     Mapping[str, frozenset[str]]
 ] = {  # how to recognise folders and files that are one dataset
-    name: with_usual(frozenset(endings.split())) for name, endings in _DATA["whole"].items()
+    name: add_common_endings(frozenset(endings.split())) for name, endings in _DATA["whole"].items()
 }
 _BARE = frozenset({".ers"})  # the pixels of x.ers are in the file x
 # every ending that assigns a file to a dataset

@@ -6,7 +6,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from gdal_mcp.toolboxes.base import Prompt, PromptValue, beginning
+from gdal_mcp.toolboxes.base import Prompt, PromptValue, filter_by_prefix
 from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.formats import output_format
@@ -53,7 +53,7 @@ def _kind(catalogue: Catalogue, argument: Mapping[str, Any]) -> _Kind:
         case "driver":
             writable = (driver.name for driver in catalogue.drivers if driver.writes(None))
             known = tuple(name for name in writable if name.lower() not in catalogue.unwritten)
-            return lambda text: output_format(catalogue, text, None), partial(beginning, known)
+            return lambda text: output_format(catalogue, text, None), partial(filter_by_prefix, known)
         case "resampling":
             return _one_of(("auto", *choices(catalogue, "resampling")))
         case "choice":
@@ -71,7 +71,7 @@ def _one_of(known: tuple[str, ...]) -> _Kind:
             raise ArgumentRefused(f"it is one of {', '.join(known)}")
         return match
 
-    return check, partial(beginning, known)
+    return check, partial(filter_by_prefix, known)
 
 
 def _number(lowest: int, highest: int) -> _Kind:
@@ -80,7 +80,7 @@ def _number(lowest: int, highest: int) -> _Kind:
             raise ArgumentRefused(f"it is a whole number from {lowest} to {highest}")
         return str(int(text))
 
-    return check, partial(beginning, tuple(map(str, range(lowest, highest + 1))))
+    return check, partial(filter_by_prefix, tuple(map(str, range(lowest, highest + 1))))
 
 
 def _words(text: str) -> str:
@@ -94,7 +94,7 @@ def _last_word(known: tuple[str, ...], typed: str) -> Iterator[str]:
     before, comma, unfinished = typed.rpartition(",")
     there = {word.strip() for word in before.split(",")}
     fresh = (word for word in known if word not in there)
-    return (f"{before}{comma}{word}" for word in beginning(fresh, unfinished.strip()))
+    return (f"{before}{comma}{word}" for word in filter_by_prefix(fresh, unfinished.strip()))
 
 
 def crs_codes(typed: str) -> Iterator[str]:

@@ -32,7 +32,7 @@ MAX_HITS: Final = 50
 _RELATED: Final = 0.45  # weight of a synonym
 _NEAREST: Final = 0.6  # weight of the nearest known word for an unknown one
 _NAMED: Final = 12.0  # score if the query contains the full name, stop words included
-_FAR_BEHIND: Final = 0.12  # of the best score; hits below this are left out
+_FAR_BEHIND: Final = 0.12  # fraction of the best score; hits below this are left out
 _NEAR_ENOUGH: Final = 0.78
 _SHORT: Final = 4  # characters; a shorter unknown word is similar to too many words
 # The SQL text is ours, and words are bound parameters. rowid starts at 1, entry numbers start at 0.
@@ -54,7 +54,7 @@ def search(
 
 
 def absent(query: str) -> list[str]:
-    """For work that no algorithm does: what can be used instead. Empty if the query names no such work."""
+    """Advice for work that no algorithm does: what can be used instead. Empty if the query names no such work."""
     padded = f" {' '.join(plain_words(query[:MAX_LETTERS]))}"
     rows = read("vocabulary.toml")["absent"]
     return [row["text"] for row in rows if any(f" {phrase}" in padded for phrase in row["phrases"])]
@@ -111,7 +111,9 @@ class Index:
     def _hit(
         self, number: int, meanings: Meanings, matched: Mapping[str, float], phrase: Phrase, name: str | None
     ) -> Hit:
-        """An entry with its score: the words and the best phrase, by the share of the typed words that they answer."""
+        """The hit for an entry: its score is that of its words and of its best phrase, times the share of found
+        words.
+        """
         entry, (phrase_score, phrase_words) = self._entries[number], phrase
         found = {word: meanings[word][1] for word in [*matched, *phrase_words]}
         understood = {typed for _, typed in meanings.values()}
@@ -133,7 +135,7 @@ class Index:
         }
 
     def _matches(self, meanings: Meanings) -> dict[int, dict[str, float]]:
-        """For each entry that has one of the words: the score of each of its words."""
+        """The score of each of these words, for each entry that has one of them."""
         scores: dict[int, dict[str, float]] = {}
         for word, (importance, _) in meanings.items():
             for number, score in self._rows(_RANKED, word):
@@ -141,7 +143,7 @@ class Index:
         return scores
 
     def _best_phrases(self, meanings: Meanings) -> dict[int, Phrase]:
-        """For each entry: the score and the found words of the phrase that is most like the query."""
+        """The score and the found words of the phrase that is most like the query, for each entry."""
         scores: dict[tuple[int, str], dict[str, float]] = {}
         for word, (importance, _) in meanings.items():
             for number, phrase, score in self._rows(_PHRASES, word):

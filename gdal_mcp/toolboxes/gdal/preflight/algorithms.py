@@ -19,7 +19,7 @@ TERRAIN: Final = _raster("slope hillshade aspect roughness tri tpi")
 # the output has the pixel values of the input; a resampled pixel lies between them
 STORES: Final = _raster("write convert set-type clip reproject resize mosaic stack select")
 STORES_OR_READS: Final = STORES | _raster("read")
-# the same, and algorithms that change only a part of a raster or only its metadata
+# STORES_OR_READS, and algorithms that change only a part of a raster or only its metadata
 KEEPS_PIXELS: Final = STORES_OR_READS | _raster("edit nodata-to-alpha") | {"raster overview add"}
 PIXELS_OF_INPUT: Final = STORES_OR_READS | _raster("update")
 # outputs must hide the pixels that the inputs hide

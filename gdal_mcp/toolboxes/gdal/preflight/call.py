@@ -19,7 +19,7 @@ _SAME: Final = {
     "OGC:CRS84": "EPSG:4326",
     "OGC:CRS83": "EPSG:4269",
     "OGC:CRS27": "EPSG:4267",
-}  # the same CRS except for the axis order
+}  # CRSs that are the same except for the axis order
 _SHORTCUTS: Final = frozenset({"convert", "info"})  # algorithms whose kind is that of the input
 
 

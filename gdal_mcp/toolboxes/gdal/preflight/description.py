@@ -1,4 +1,4 @@
-"""The information about the inputs of a draft that a container is asked for before the draft runs."""
+"""The information about the inputs of a draft that a container is requested to report before the draft runs."""
 
 import re
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Estimates what a call would write, and finds the limit that it is certain to break. Pure.
 
 There are two sets of numbers: the likely size of the output, for display, correct within an order of magnitude; and
-`Least`, lower bounds for a call that succeeds. Only the lower bounds can refuse a call. They are zero wherever
+`LowerBounds`, for a call that succeeds. Only the lower bounds can refuse a call. They are zero wherever
 nothing is certain: for compressed and sparse files, for formats whose size depends on the content, for unknown
 extents. Times and memory have no likely value, because they vary with the machine and the data by about a factor of
 ten.
@@ -69,7 +69,7 @@ def table() -> CostTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
+class LowerBounds:
     """Lower bounds of what a successful call writes and uses, in bytes, files and seconds."""
 
     bytes: int = 0
@@ -85,7 +85,7 @@ class Estimate:
     output_bytes: int | None
     output_files: int
     basis: str
-    least: Least = field(default_factory=Least)
+    least: LowerBounds = field(default_factory=LowerBounds)
     output: DatasetFacts | None = None  # the predicted raster
     # share of its pixels that is certainly made; `AlgorithmCall.certain` of the next step
     certain: float = 0.0
@@ -129,14 +129,14 @@ def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
     copies = form.get("copies", 1.0)
     likely_bytes = round(output.raw_bytes * table().compression.get(output.compression, 0.5) * copies)
     virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
-    least, largest = Least(), 0.0
+    least, largest = LowerBounds(), 0.0
     if not virtual:
         largest = output.raw_bytes * copies * (1.0 if output.compression == "NONE" else _INCOMPRESSIBLE)
         uncompressed = form.get("exact") and output.compression == "NONE"
         # NBITS stores fewer bits than the type has
         exact = uncompressed and not sparse and not call.option("NBITS")
         nanos = output.pixels * output.bands * size.certain * cost.pixel_ns
-        least = Least(
+        least = LowerBounds(
             bytes=int(output.raw_bytes * size.certain) if exact else 0,
             files=1,
             memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
@@ -160,7 +160,7 @@ def _output(call: AlgorithmCall, cost: Cost, size: Size) -> DatasetFacts:
     unchanged = source.data_type if source else ""
     kind = call.text("output-data-type") or (unchanged if cost.type == "input" else cost.type)
     if (types := form.get("types")) and kind not in types:
-        kind = types[0]  # the format's driver does the same
+        kind = types[0]  # the driver of the format also stores the first of its types then
     return DatasetFacts(
         call.driver,
         "raster",
@@ -225,7 +225,7 @@ def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:
         output_bytes=written,
         output_files=1 if call.driver else 0,
         basis=f"{call.path}: by the size of the input",
-        least=Least(seconds=_certain_seconds(call, first.pixels * call.certain * cost.whole_ns)),
+        least=LowerBounds(seconds=_certain_seconds(call, first.pixels * call.certain * cost.whole_ns)),
     )
 
 
@@ -262,7 +262,9 @@ def _tiles(call: AlgorithmCall) -> Estimate | None:
         output_bytes=round(count * general["tile_bytes"] * share),
         output_files=count,
         basis="raster tile: number of tiles by zoom level over the extent",
-        least=Least(files=certain, seconds=_certain_seconds(call, certain * general["tile_ns"] * share)),
+        least=LowerBounds(
+            files=certain, seconds=_certain_seconds(call, certain * general["tile_ns"] * share)
+        ),
     )
 
 

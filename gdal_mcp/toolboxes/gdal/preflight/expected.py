@@ -1,4 +1,6 @@
-"""What a command must keep from its input and what it may produce, for comparison in the container. Pure."""
+"""Determines what a command must preserve of its input and what it may produce, for comparison in the container.
+Pure.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -40,7 +42,7 @@ _LABELLED: Final = (
     }
 )
 _METADATA: Final = frozenset({"raster read", "raster edit", "raster write"})
-# of these, algorithms whose arguments may define a result for nodata pixels
+# algorithms whose arguments may define a result for nodata pixels
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
 # pixel functions that leave the inputs' range
 _SUMS: Final = frozenset({"sum", "mul", "diff", "scale", "exp", "pow"})

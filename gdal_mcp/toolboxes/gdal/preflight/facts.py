@@ -41,9 +41,9 @@ SELF_CONTAINED: Final = frozenset(
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # limit of a coordinate
 _COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts rounded_keys date_texts unit_texts geometry_texts number_fields layer_names".split()
-_MAX_COLUMNS: Final = 20  # of each kind
+_MAX_COLUMNS: Final = 20  # columns of each kind
 _MAX_NAME: Final = 64  # characters of a column name
-_MAX_FIELDS: Final = 200  # of a schema
+_MAX_FIELDS: Final = 200  # fields of a schema
 _HALF: Final = 180.0  # degrees
 _MAX_CRS: Final = 16  # number of CRSs for which the extent of one file is stored
 
@@ -88,7 +88,7 @@ class DatasetFacts:
     width: int = 0  # pixels
     height: int = 0
     bands: int = 0
-    data_type: str = ""  # of the first band, GDAL's name
+    data_type: str = ""  # GDAL's name of the data type of the first band
     nodata: float | None = None
     values: tuple[float, float] | None = None  # lowest and highest value, if requested
     rotated: bool = False  # True if pixel rows do not run from west to east
@@ -102,20 +102,21 @@ class DatasetFacts:
     # pixel width and height if the raster is rotated, in CRS units
     tilted: tuple[float, float] | None = None
     compression: str = ""  # value of GDAL's creation option; NONE is uncompressed
-    features: int | None = None  # of all layers
-    fields: int = 0  # of the widest layer
+    features: int | None = None  # number in all layers
+    fields: int = 0  # number in the widest layer
     # columns of the first layer by kind, for comparison with a call and never shown. Kinds of text columns: numbers
     # (`number_texts`), mostly numbers (`mixed_texts`), decimal commas, values with more digits than a type can store,
     # local dates, numbers with a unit, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers
     # if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    schema: LayerSchema | None = None  # of the only layer
+    schema: LayerSchema | None = None  # the schema of the only layer; None if there are several layers
     # GDAL's name of the type; a predicted type does not distinguish single and multi geometries, and Z and M are certain
     # only if it names them
     geometry: str = ""
-    # by CRS, as spelled in calls
+    # extents by CRS, which is spelled as in calls
     crs_extents: Mapping[str, CrsExtent] = field(default_factory=dict)
-    # by `transformations.key`, in the form of `answers.transformations`; None if the call changes nothing
+    # changes of CRS by `transformations.key`, in the form of `answers.transformations`; None if the call changes
+    # nothing
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # results of pixel probes by name
     bands_estimated: bool = False  # True if the number of bands is not certain

@@ -37,7 +37,7 @@ def family(geometry: str) -> str:
 
 
 def dimensions(geometry: str) -> str:
-    """The coordinates of a geometry type besides X and Y: "", "Z", "M" or "ZM"."""
+    """The coordinates of a geometry type in addition to X and Y: "", "Z", "M" or "ZM"."""
     low = geometry.lower()
     return ("Z" if "3d" in low else "") + ("M" if "measured" in low else "")
 

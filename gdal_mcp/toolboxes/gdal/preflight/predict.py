@@ -4,7 +4,7 @@ Nothing is guessed: the output is unknown if the algorithm is not listed here an
 raster. Every predicted fact is certain except the size, which may be off by a pixel after a change of CRS.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, Literal
@@ -34,7 +34,7 @@ _KEEPS_CRS: Final = _KEEPS_NAMES | {"ESRI Shapefile", "MapInfo File", "GML", "Ar
 def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
     """The facts of the output of the last of these calls, which are the steps of a command; None if unknown."""
     last = calls[-1]
-    output = _layer(last) if last.path in _LAYERS else _raster(last)
+    output = _LAYERS.get(last.path, _raster)(last)
     return _as_stored(output, last) if output is not None and output.kind == "vector" else output
 
 
@@ -66,27 +66,6 @@ def _narrows(call: AlgorithmCall, facts: DatasetFacts) -> bool:
     raster = output_raster(call) if call.path in STORES else None
     limits, own = TYPE_RANGE.get(raster.data_type if raster else ""), TYPE_RANGE.get(facts.data_type)
     return limits is not None and (own is None or own[0] < limits[0] or own[1] > limits[1])
-
-
-def _layer(call: AlgorithmCall) -> DatasetFacts | None:
-    if call.path == "vector sql":
-        return _selected(call)
-    if call.path == "raster zonal-stats":
-        return _zonal(call)
-    if call.path in LAYERS_OF_PIXELS:
-        return _layer_of_pixels(call)
-    if call.path == "raster footprint":
-        return _footprint(call)
-    if call.path == "vector make-point":
-        return _points(call)
-    if call.path == "vector concat":
-        return _concatenated(call)
-    if call.path == "vector create":
-        return _created(call)
-    if call.path in INDEXES:
-        return _index(call)
-    facts = forwarded_facts(call)
-    return replace(facts, columns={}, looks={}, changes={}) if facts else None
 
 
 def _raster(call: AlgorithmCall) -> DatasetFacts | None:
@@ -150,6 +129,11 @@ def _selected(call: AlgorithmCall) -> DatasetFacts | None:
     return replace(layer, crs=crs, has_crs=True, degrees=None) if layer and crs else layer
 
 
+def _forwarded(call: AlgorithmCall) -> DatasetFacts | None:
+    facts = forwarded_facts(call)
+    return replace(facts, columns={}, looks={}, changes={}) if facts else None
+
+
 def _layer_of_pixels(call: AlgorithmCall) -> DatasetFacts | None:
     source = call.input
     if source is None:
@@ -189,10 +173,10 @@ def _footprint(call: AlgorithmCall) -> DatasetFacts | None:
 
 def _points(call: AlgorithmCall) -> DatasetFacts | None:
     """The layer that `vector make-point` creates. Only the argument determines its CRS."""
-    facts = forwarded_facts(call)
+    facts = _forwarded(call)
     if facts is None:
         return None
-    plain = replace(facts, columns={}, looks={}, changes={}, crs_extents={})
+    plain = replace(facts, crs_extents={})
     return plain if call.text("output-crs") else replace(plain, crs=None, has_crs=False, degrees=None)
 
 
@@ -322,12 +306,15 @@ def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     return replace(zones, driver=call.driver, columns={}, looks={}, disk_bytes=0, schema=schema)
 
 
-_LAYERS: Final = (
-    KEEPS_CRS
-    | LAYERS_OF_PIXELS
-    | INDEXES
-    | {
-        *("raster footprint", "raster zonal-stats"),
-        *("vector concat", "vector create", "vector make-point", "vector sql"),
-    }
-)
+# the prediction of each algorithm that makes a layer
+_LAYERS: Final[Mapping[str, Callable[[AlgorithmCall], DatasetFacts | None]]] = {
+    **dict.fromkeys(KEEPS_CRS, _forwarded),
+    **dict.fromkeys(LAYERS_OF_PIXELS, _layer_of_pixels),
+    **dict.fromkeys(INDEXES, _index),
+    "raster footprint": _footprint,
+    "raster zonal-stats": _zonal,
+    "vector concat": _concatenated,
+    "vector create": _created,
+    "vector make-point": _points,
+    "vector sql": _selected,
+}

@@ -65,7 +65,7 @@ def suggested_call_for_output(
 def _clipped(
     draft: Draft, algorithm: Algorithm, hidden: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any] | None:
-    """The same clip after setting a nodata value, as a pipeline."""
+    """The clip of a draft after a step that sets a nodata value, as a pipeline."""
     if "output-nodata" not in hidden:
         return None
     shapes = {
@@ -134,7 +134,7 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
 def _step_changed(
     draft: Draft, catalogue: Catalogue, change: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any] | None:
-    """The same pipeline with these arguments in its reprojection; None unless it has exactly one."""
+    """The pipeline of a draft with these arguments in its reprojection; None unless it has exactly one."""
     numbers = [number for number, (path, _) in enumerate(draft.work.chain) if path == "raster reproject"]
     if len(numbers) != 1 or draft.work.branches or len(draft.outputs) != 1:
         return None

@@ -1,1 +1,1 @@
-"""What runs in the containers of the toolbox `python`."""
+"""The code that runs in the containers of the toolbox `python`."""

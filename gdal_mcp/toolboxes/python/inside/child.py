@@ -1,4 +1,7 @@
-"""The process that runs the caller's code. Whatever the code does, it does here; nothing in here is trusted afterwards."""
+"""The process that runs the caller's code.
+
+Whatever the code does, it does in this process, so nothing in it is trusted afterwards.
+"""
 
 import ast
 import contextlib
@@ -18,7 +21,7 @@ import sys
 import traceback
 import types
 
-NAME = "code.py"  # in tracebacks
+NAME = "code.py"  # the code's file name in tracebacks
 PACKAGES = "/opt/gdal-mcp/packages"
 FONTS = "/opt/gdal-mcp/matplotlib"  # Matplotlib's list of fonts, as the image's build wrote it
 SCRATCH = "/tmp/matplotlib"
@@ -28,8 +31,9 @@ EARLY = (
     *("numpy", "pandas", "shapely", "pyproj", "pyogrio", "geopandas", "rasterio", "xarray", "networkx"),
     *("matplotlib.pyplot", "scipy", "scipy.ndimage", "scipy.spatial", "sklearn"),
 )
-MAX_FIGURES, MAX_FIGURE = 4, 1 << 20  # figures, and bytes of one
-INCHES, DOTS = 8.0, (100, 72, 50, 30)  # the longer side of a figure, and its dots per inch, finest first
+MAX_FIGURES, MAX_FIGURE = 4, 1 << 20  # the number of figures, and bytes of one
+# inches of the longer side of a figure, and its dots per inch, finest first
+INCHES, DOTS = 8.0, (100, 72, 50, 30)
 SPARE = 8 << 20  # bytes freed to report that the memory is used up
 MAX_DEPTH = 50
 MAX_TEXT = 20_000
@@ -48,9 +52,9 @@ def keep_only(order, printed, report):
 
 
 def main(helper):
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write over the limit is an error in the code
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write over the limit then raises an error in the code
     sys.path.insert(0, PACKAGES)
-    # this closes nothing, because any code can run; the GDALs in the wheels have fewer drivers and would complain
+    # this is safe, because the code can do anything anyway; the wheels' GDALs have fewer drivers and would complain
     os.environ.pop("GDAL_SKIP", None)
     os.environ.update(MPLBACKEND="Agg", MPLCONFIGDIR=SCRATCH, JOBLIB_MULTIPROCESSING="0")
     job = await_job()
@@ -82,7 +86,7 @@ def main(helper):
 
 
 def await_job():
-    """Waits for the job. When told to warm up, imports what most code imports."""
+    """Waits for the job. On the command to warm up, imports the modules that most code imports."""
     modules = None
     while True:
         if modules is None or select.select([3], [], [], 0)[0]:
@@ -93,7 +97,7 @@ def await_job():
                 break
             modules = iter(EARLY)
         elif (name := next(modules, None)) is not None:
-            with contextlib.suppress(Exception):  # code that needs it gets the same error
+            with contextlib.suppress(Exception):  # code that imports the module gets the same error
                 importlib.import_module(name)
         else:
             modules = None
@@ -166,9 +170,10 @@ def nearer(value):
     pandas = sys.modules.get("pandas")
     if pandas and (value is pandas.NaT or value is pandas.NA):
         return None
-    if hasattr(value, "to_authority"):  # a CRS, whose dictionary contains less
+    if hasattr(value, "to_authority"):  # a CRS, whose dictionary has less information
         return value.to_string()
-    if hasattr(value, "iloc") and not value.index.is_unique:  # pandas would keep one row of each
+    # pandas would keep only one of the rows with the same index
+    if hasattr(value, "iloc") and not value.index.is_unique:
         value = value.reset_index()
     for way in ("__geo_interface__", "to_dict", "tolist", "isoformat"):
         if hasattr(value, way) and not isinstance(value, type):
@@ -179,7 +184,7 @@ def nearer(value):
 
 
 def figures():
-    """The open figures as PNG, each in the finest resolution that fits."""
+    """Yields the open figures as PNG, each in the finest resolution that fits the limit."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     for number in pyplot.get_fignums()[:MAX_FIGURES] if pyplot else ():
         figure = pyplot.figure(number)
@@ -201,7 +206,8 @@ def failed(error):
         current.stack[:] = [frame for frame in current.stack if frame.filename == NAME]
         before = current.__cause__ or current.__context__
         if before is not None and all(frame.filename != NAME for frame in before.stack):
-            current.__cause__ = current.__context__ = before = None  # an error in a library only
+            # the error occurred only inside a library
+            current.__cause__ = current.__context__ = before = None
         current = before
     trace = "".join(summary.format())
     last_lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
@@ -215,7 +221,7 @@ def failed(error):
 
 def finish():
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # the code closed it
+        with contextlib.suppress(OSError, ValueError):  # the code may have closed the stream
             stream.flush()
     ctypes.CDLL(None).fflush(None)
     send(b"D", b"")

@@ -1,7 +1,7 @@
-"""What a call gave to its code. `from gdal_mcp_job import inputs, outputs, arguments, progress, result`"""
+"""The data of a call, for its code: `from gdal_mcp_job import inputs, outputs, arguments, progress, result`"""
 
-inputs = {}  # path as the call named it -> path to read
-outputs = {}  # name as the call declared it -> path to write
+inputs = {}  # path in the call -> path to read
+outputs = {}  # name in the call -> path to write
 arguments = {}  # the call's own values
 
 

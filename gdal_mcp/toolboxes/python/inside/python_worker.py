@@ -40,7 +40,7 @@ class Child:
 
 
 def module_of(words, name):
-    """A module from one argument: a name with its code, or a name, a newline and its source."""
+    """A module of the program's words, each of which is a pair of a name and code, or a name, a newline and source."""
     parts = dict(word.split("\n", 1) if isinstance(word, str) else word for word in words)
     module = types.ModuleType(name)
     exec(parts[name], module.__dict__)
@@ -50,8 +50,7 @@ def module_of(words, name):
 def prepare():
     global gdal
     words = sys.argv[3:]
-    # signals that Python would get from the code's process; after SIGXFSZ the worker would report a file that grew too
-    # large
+    # the code's process can send these signals; after SIGXFSZ the worker would report that a file grew too large
     for number in (signal.SIGINT, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     fork(words)
@@ -153,7 +152,7 @@ class ChildOutput:
             self.values["value" if kind == b"V" else "result"] = json.loads(
                 payload,
                 parse_constant=refused,
-                # 1e999 is JSON too
+                # JSON permits 1e999, which Python reads as infinity
                 parse_float=lambda word: number if math.isfinite(number := float(word)) else refused(word),
             )
 
@@ -167,7 +166,7 @@ def run_code(job, report):
     child = ChildOutput(job, report)
     sent = {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
     data = json.dumps(sent).encode()
-    with contextlib.suppress(BrokenPipeError):  # it has ended, which is noticed below
+    with contextlib.suppress(BrokenPipeError):  # the child has ended, which is noticed below
         os.write(Child.order, struct.pack(">I", len(data)))
         rest = memoryview(data)
         while rest:
@@ -197,7 +196,9 @@ def run_code(job, report):
 
 
 def listen(child, deadline):
-    """Reads until the code has ended, its time is up, or its process has ended. Returns the exit status if known."""
+    """Reads the pipes until the code has ended, its time is up, or its process has ended. Returns the exit status if
+    known.
+    """
     open_pipes = [Child.printed, Child.report]
     while not child.over:
         left = deadline - time.monotonic()
@@ -236,7 +237,7 @@ def end_all():
 
 
 def problem_of(child, status, job):
-    """Why the code failed, in one line; None if it did not."""
+    """The reason why the code failed, in one line; None if it did not fail."""
     if child.timed_out:
         return f"the code ran longer than {job['seconds']:g} s"
     if child.error:

@@ -169,7 +169,9 @@ class Machine:
 
     def _open(self, _address: str | None) -> opening.OpenedEngine:
         if self.helps in self.installed:
-            return opening.OpenedEngine(Fake(self.helps), "there", (opening.PassedOver("crun", "hybrid"),))
+            return opening.OpenedEngine(
+                Fake(self.helps), "there", (opening.RejectedCandidate("crun", "hybrid"),)
+            )
         raise EngineUnavailable("crun: hybrid\nadvice")
 
     def set_up(self, address: str | None = None) -> list[str]:

@@ -29,7 +29,6 @@ HEIGHTS = "lacks a Z component. You may need to set the 'zfield' argument"
 # commands of grids that use only the positions of points
 WITHOUT_HEIGHTS = [("grid", name) for name in ("count", "average-distance", "average-distance-points")]
 MAX_BYTES = 64 << 20  # bytes of a database whose rows are counted, or of a file whose features are read
-MAX_TEXT = 2 << 20  # bytes of a file that is read completely
 MAX_FEATURES = 20_000
 # drivers of formats that store facts which can be stale
 RASTERS = ("GTiff", "COG", "HFA", "JP2OpenJPEG", "PNG", "JPEG", "AAIGrid", "EHdr", "USGSDEM")

@@ -30,10 +30,10 @@ SAME_PIXELS = 4 << 20  # pixels of all bands together
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
 
 
-def of_output(path, dataset, facts, rows, origin):
+def output_checks(path, dataset, facts, rows, origin):
     """Checks an open output. `rows` are the value ranges of its bands."""
     if has_pixels(dataset):
-        yield from of_pixels(path, dataset, facts, rows, origin)
+        yield from pixel_checks(path, dataset, facts, rows, origin)
     lost = any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts}))
     if lost and not takes_part(origin.options):
         yield {"code": "imaginary_lost"}
@@ -61,7 +61,7 @@ def of_output(path, dataset, facts, rows, origin):
         yield {"code": "no_overlap"}
 
 
-def of_pixels(path, dataset, facts, rows, origin):
+def pixel_checks(path, dataset, facts, rows, origin):
     yield from raster_checks(dataset, facts, rows, origin)
     if "pixels" in origin.expected:
         others = [source for source in origin.sources if source[0] != path]

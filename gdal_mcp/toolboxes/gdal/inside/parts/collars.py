@@ -174,7 +174,7 @@ def sampled(dataset):
 
 
 def has_one_value(values):
-    """True if the values have at most one number besides zero."""
+    """True if the values have at most one number in addition to zero."""
     return len({*values.ravel().tolist()} - {0}) < 2
 
 

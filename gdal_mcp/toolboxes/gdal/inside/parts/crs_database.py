@@ -130,7 +130,7 @@ class Database:
         return self.rows(TEXTS)
 
     def used(self, fits):
-        """By row id, the best fit of a CRS's areas of use.
+        """The best fit of each CRS's areas of use, by row id.
 
         `fits` are tuples of an extent's authority and code, and its fit.
         """
@@ -139,7 +139,7 @@ class Database:
         return dict(map(tuple, self.rows(USED)))
 
     def chosen(self, ids):
-        """By row id, the row of a CRS and its usages, each as (area, scope, box)."""
+        """The rows of CRSs by row id, each with its usages: (area, scope, box)."""
         self._connection.execute("delete from chosen")
         self._connection.executemany("insert into chosen values (?)", [(row_id,) for row_id in ids])
         rows = self.rows("select id, crs.* from chosen join crs on crs.rowid = id")
@@ -149,7 +149,7 @@ class Database:
         return by_id
 
     def similar(self, words):
-        """By misspelled word, the most similar word in the names of CRSs and places.
+        """The most similar word in the names of CRSs and places, by misspelled word.
 
         The first letter is assumed to be correct.
         """

@@ -51,11 +51,12 @@ ANY_ZONE = 0.5  # weight of the word zone in the name of a zone with another num
 UNNAMED = -1.0  # penalty for a CRS that has no word of the question except the place
 OUTSIDE = -1.5  # penalty for a CRS whose area of use does not contain the place
 OWN_NAME = 0.9  # texts with at least this weight are names of the CRS itself
-FULL_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
+# bonus if the question equals the whole name, or all words after its last slash
+FULL_NAME, LAST_PART = 3.0, 1.0
 POOR = 0.4  # fraction of the best sum; CRSs with a smaller sum are omitted
 # exponents of the penalty for a wide area of use: for a named place; for a box, which most areas exceed by far
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
-POINT = 1e-4  # degrees
+POINT = 1e-4  # degrees by which a requested box is enlarged on each side
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
 AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
@@ -66,7 +67,7 @@ PARTIAL = re.compile(
 WORLD_DISTANCES = 0.8
 # weights of how usual a CRS is
 AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # -0.8 for all others
-OFF_EARTH = -3.0  # for CRSs of the moon and of Mars
+OFF_EARTH = -3.0  # penalty for CRSs of the moon and of Mars
 KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
 DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
 YOUNG_CODES = range(
@@ -184,7 +185,7 @@ class Search:
         return sum(fits) / len(fits) if fits else 1 + 0.06 * math.log10(size(area) / 720 + 1e-4)
 
     def _names(self):
-        """By CRS, the fit of each word; and by CRS, the bonus for a question that is its name or the end of it."""
+        """The fit of each word by CRS, and the bonus by CRS for a question that is its name or the end of it."""
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
@@ -210,7 +211,7 @@ class Search:
         return fits, bonus
 
     def _fits_of(self, meaning):
-        """By CRS, the fit to one requested property, kind or unit."""
+        """The fit to one requested property, kind or unit, by CRS."""
         if kinds := KINDS_BY_MEANING.get(meaning):
             rows = self.database.rows("select rowid, kind from crs")
             return {row_id: kinds[kind] for row_id, kind in rows if kind in kinds}

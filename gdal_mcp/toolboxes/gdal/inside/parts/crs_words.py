@@ -73,7 +73,7 @@ PLACES = dict(
 |scottish=scotland|russia=russian federation|russian=russian federation|hungarian=hungary|italian=italy|german=germany|european=europe
 |arctic=north of 60 n|bavaria=bayern|hesse=hessen|thuringia=thuringen""".replace("\n", "").split("|")
 )
-# a word at the end of a part that only limits the place
+# a word at the end of a part of an area's name that only limits the place
 ENDING = re.compile(r" (?:onshore|offshore|mainland)$")
 # parts of an area's name that are not places, and parts that only limit a place
 GENERAL = re.compile(r"(?:(?:onshore|offshore|mainland|and|by country|including eez) ?)+")

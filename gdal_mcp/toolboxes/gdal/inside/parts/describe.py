@@ -137,7 +137,8 @@ def described_input(path, job, messages):
             changes = job.get("changes", ()) if boxes else ()
             looks = {}
             for name in job.get("looks", ()):
-                with contextlib.suppress(*FAILURES):  # then the host reports what was not examined
+                # after a failure, the host reports what was not examined
+                with contextlib.suppress(*FAILURES):
                     looks[name] = look(dataset, name)
             if facts.get("bands") and facts["bands"][0]["type"] in WIDE:
                 looks["wide"] = part("values").look(dataset, "wide")
@@ -302,7 +303,7 @@ def described_output(path, kind, origin, errors):
         if facts["driver"] in OWN_LAYERS:
             for layer in [*facts["layers"], *names["layers"]]:
                 layer["fields"] = []  # the format defines the fields
-        findings = list(checks.of_output(path, dataset, facts, rows, origin))
+        findings = list(checks.output_checks(path, dataset, facts, rows, origin))
         if part("cog").claims_layout(dataset, origin.options):
             facts["valid_cog"] = valid = part("cog").is_valid(dataset, facts["bytes"])
             findings += [] if valid else [{"code": "cog_unchecked" if valid is None else "cog_invalid"}]

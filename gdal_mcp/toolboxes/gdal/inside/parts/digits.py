@@ -30,7 +30,7 @@ def digit_checks(layer, after, sources, clock, driver):
 
 
 def result_checks(result, rows, dataset, outline):
-    """Checks the rows of an answer for whole numbers that a double cannot store, and for doubles made from such."""
+    """Checks the rows of an answer for whole numbers that a double cannot store, and doubles made from such numbers."""
     wide = {i for row in rows for i, value in enumerate(row) if type(value) is int and abs(value) >= DOUBLE}
     if wide:
         yield {"code": "digits_in_json", "fields": sorted(wide)}

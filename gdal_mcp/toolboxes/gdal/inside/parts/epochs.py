@@ -1,7 +1,7 @@
 """Reports coordinate epochs that an output has lost.
 
 In a CRS that does not move with a plate, coordinates are valid at one moment: 20 years later, the same place has
-others.
+other coordinates.
 """
 
 from osgeo import gdal

@@ -13,7 +13,7 @@ MAX_POINTS = 1000  # points of a layer whose cells are read
 # arguments that leave points out, or cells without a value although they have points
 SELECTS = ("--bbox=", "--sql=", "--input-layer=", "--open-option=", "--min-points")
 NODATA = "--nodata="
-# the first has a check before the call; the second has no result for a single point
+# `count` is checked before the call; `average-distance-points` has no result for a single point
 OTHERS = (("count",), ("average-distance-points",))
 
 

@@ -21,7 +21,7 @@ OWN_DOMAINS = (
     *("", "DERIVED_SUBDATASETS", "IMAGE_STRUCTURE", "SUBDATASETS", "TIFF", "COLOR_PROFILE", "EXIF"),
     *("GEOLOCATION", "RPC", "OGR_STYLE", "NATIVE_DATA"),
 )
-# what locates pixels in place of a geotransform, by the domain of its metadata
+# metadata items that locate pixels in place of a geotransform, with the domain of each
 POSITIONS = {"control_points": "", "sensor_model": "RPC", "geolocation_arrays": "GEOLOCATION"}
 # metadata items that formats make themselves, or that are not valid for other pixels
 OWN_ITEMS = re.compile(
@@ -34,12 +34,11 @@ OWN_MEMBERS = frozenset(
     "links numberMatched numberReturned totalFeatures timeStamp timestamp generator copyright exceededTransferLimit".split()
 )
 KML = ("KML", "LIBKML")
-MAX_BYTES = 16 << 20  # of a file that is read a second time
-WITHOUT_COLORS = ("JPEG", "GTiff", "COG")  # formats for which GDAL itself reports lost colours
+MAX_BYTES = 16 << 20  # bytes of a file that is read a second time
 
 
 def raster_checks(dataset, sources):
-    """Reports labels that an input has and the output lacks. The bands of both need not correspond."""
+    """Reports labels that an input has and the output lacks. The bands of input and output need not correspond."""
     with quiet():
         opened = [gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources[:MAX_SOURCES] if row]
         readable = [source for source in opened if source is not None]
@@ -123,7 +122,7 @@ def member_checks(dataset, sources):
 
 
 def extras_of(path, driver):
-    """What a file has in addition to the fields and geometries of its features."""
+    """The extras of a file, in addition to the fields and geometries of its features."""
     if driver in KML:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES)

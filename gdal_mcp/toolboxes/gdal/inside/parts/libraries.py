@@ -54,7 +54,8 @@ def needed(path):
             raise ValueError("not a library for this kind of machine")
         (start,) = struct.unpack_from("<Q", head, 32)
         size, count = struct.unpack_from("<HH", head, 54)
-        # of each segment: type, flags, offset, virtual and physical address, size in the file and in memory, alignment
+        # fields of each segment: type, flags, offset, virtual and physical address, size in the file and in memory,
+        # alignment
         segments = [struct.unpack_from("<IIQQQQQQ", read(start + i * size, size)) for i in range(count)]
         (dynamic,) = (segment for segment in segments if segment[0] == DYNAMIC)
         entries = list(struct.iter_unpack("<qQ", read(dynamic[2], dynamic[5])))

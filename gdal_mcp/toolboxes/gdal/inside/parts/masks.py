@@ -73,7 +73,7 @@ class Hidden:
         return pixels if transform is None else applied(transform, pixels)
 
     def shown(self, crs, places):
-        """For each place, True if this raster has a visible pixel there."""
+        """A flag for each place, True if this raster has a visible pixel there."""
         pixels = pixels_at(self.dataset, crs, places)
         return numpy.array([pixel is not None and is_shown(self.dataset, pixel) for pixel in pixels], bool)
 

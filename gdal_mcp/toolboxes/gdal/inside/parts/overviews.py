@@ -5,7 +5,7 @@ import math
 from osgeo import gdal
 
 MAX_PIXELS = 4 << 20  # pixels of a band whose overviews are compared
-STALE = 0.01  # fraction of an overview's pixels
+STALE = 0.01  # fraction of an overview's pixels; if more of them are wrong, it is reported
 MERCATOR = "EPSG:3857"
 WORLD = 156543.03392804097  # metres per pixel at zoom level 0, at the equator
 NEAR = 1.2  # GDAL may read an overview that is coarser than needed by this factor

@@ -89,7 +89,7 @@ class Pair:
             yield {"code": "field_name_cut", "fields": renamed}
 
     def _features(self):
-        """Compares the feature counts, if the source stores its count or the layer has not too many features."""
+        """Compares the feature counts, unless counting would read a very large layer."""
         quick = self.source.TestCapability(ogr.OLCFastFeatureCount)
         if not quick and self.layer.GetFeatureCount() > MANY_FEATURES:
             skip("features_lost")
@@ -105,7 +105,7 @@ class Pair:
     def _dimensions(self):
         """Reports lost geometries, heights and measures. GPX has heights in a field."""
         if self.before.spans and not self.after.spans and self.own.GetFieldCount() <= len(self.places):
-            yield {"code": "geometry_left_out"}  # nor is the geometry in columns
+            yield {"code": "geometry_left_out"}  # no column contains the geometry either
         if not (self.before.spans and self.after.spans):
             return
         if self.before.has_z and not self.after.has_z and self.driver != "GPX":
@@ -128,7 +128,9 @@ class Pair:
         yield from ({"code": code, "fields": places} for code, places in changes.items())
 
     def ids(self):
-        """Reports feature ids that do more than count features, and that the layer has neither as ids nor as a field."""
+        """Reports lost feature ids: the layer has them neither as ids nor as a field, and they do more than count
+        features.
+        """
         before, after = self.before, self.after
         compared = before.is_complete and after.is_complete and before.features == after.features
         # a GML id is a name that contains the number, and it is a field
@@ -156,7 +158,9 @@ class Pair:
             yield {"code": "coordinates_changed", "units": gap}
 
     def _moved(self):
-        """How far coordinates of the source move in a transformation to the layer's CRS; 0 for the same CRS."""
+        """The distance by which a transformation to the layer's CRS moves the source's coordinates; 0 for the same
+        CRS.
+        """
         theirs, own = self.source.GetSpatialRef(), self.layer.GetSpatialRef()
         if theirs is None or own is None or theirs.IsSame(own):
             return 0

@@ -103,7 +103,7 @@ def by_kind(options, sources):
 
     Otherwise GDAL refuses such a file, because it also reads its 1D variables, such as time, as a layer.
     """
-    # by its name, because other files, which may be remote, must not be opened once more
+    # judged by its name, because other files, which may be remote, must not be opened an additional time
     if options[0] not in ("info", "convert") or not sources or not sources[0].lower().endswith(NETCDF):
         return options
     with quiet():
@@ -165,7 +165,7 @@ def read_options(algorithm, job):
 
 
 def opened(path, kind):
-    """Opens an input with error messages. From a name, the library would open it without reporting errors."""
+    """Opens an input and reports GDAL's errors, because the library functions open a name without reporting them."""
     return gdal.OpenEx(path, kind | gdal.OF_VERBOSE_ERROR)
 
 

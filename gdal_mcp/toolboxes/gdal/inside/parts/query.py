@@ -61,7 +61,7 @@ def open_result(tables, sql, outline):
     a minute. Two readers of one layer, such as a subquery, share its position and miss rows.
     """
     makes_json = outline is None or outline["makes_json"]
-    for rows in (False, True):  # with the rowid as a column only if the statement needs it
+    for rows in (False, True):  # the rowid is read as a column only if the statement fails without it
         read_first = tables.read_first(outline, rows=rows)
         text = f"WITH RECURSIVE {read_first} SELECT * FROM ({sql})" if read_first else sql  # noqa: S608 - the host has checked it
         with contextlib.suppress(QueryFailed), quiet():

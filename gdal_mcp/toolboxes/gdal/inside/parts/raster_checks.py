@@ -27,7 +27,7 @@ FEET = {"foot", "US survey foot"}
 FILLS = (
     *(-9999.0, -99999.0, -32767.0, -32768.0),
     -3.4028234663852886e38,  # the lowest Float32, which ESRI's programs write
-    -3.4028230607370965e38,  # the same in text with 7 digits, read back as Float32
+    -3.4028230607370965e38,  # the lowest Float32 in text with 7 digits, read back as Float32
     -1.7976931348623157e308,  # the lowest Float64
 )
 
@@ -222,7 +222,7 @@ def statistics_checks(dataset, rows):
         low, high = map(float, stored)
         minimum, maximum = float(row["min"]), float(row["max"])  # text if JSON cannot represent the number
         slack = 0.01 * (maximum - minimum) + 1e-6 * max(abs(maximum), 1)
-        # from a sample, so the stored range may be narrower
+        # statistics from a sample, whose range may be narrower
         approximate = band.GetMetadataItem("STATISTICS_APPROXIMATE") == "YES"
         gaps = (minimum - low, high - maximum)
         if any(gap > slack or (gap < -slack and not approximate) for gap in gaps):

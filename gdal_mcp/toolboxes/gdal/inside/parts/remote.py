@@ -103,7 +103,8 @@ class HostFiles:
             sent = min(len(body) - LOOKED.size, file.size)
             stop = file.blocks if sent == file.size else sent // BLOCK
             if stop:
-                here = SimpleNamespace(wait=lambda: (0, body))  # an answer without a question
+                # the first bytes of the file came with this answer; they are stored like the answer to a read
+                here = SimpleNamespace(wait=lambda: (0, body))
                 with self._lock:
                     self._keep(Span(file, here, 0, stop, LOOKED.size))
             return file

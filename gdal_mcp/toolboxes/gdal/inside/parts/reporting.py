@@ -13,7 +13,7 @@ from osgeo import gdal
 MAX_ERRORS = 100
 WARNING, FAILURE = 2, 3
 OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
-# texts of libraries that have no such error number
+# messages of libraries that report no such error number
 MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")
 # the statement that SQLite repeats after its message, with an arrow below
 ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
@@ -67,7 +67,7 @@ class Errors:
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
-        self._before = library.CPLSetErrorHandler(self._handler)  # for GDAL's own threads
+        self._before = library.CPLSetErrorHandler(self._handler)  # handles messages of GDAL's own threads
         return self
 
     def __exit__(self, *_):

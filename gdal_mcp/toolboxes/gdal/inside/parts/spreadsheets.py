@@ -80,7 +80,7 @@ def xlsx_cells(packed, named):
 
 
 def ods_cells(packed, named):
-    """The same numbers for an OpenDocument spreadsheet."""
+    """Like `xlsx_cells`, for an OpenDocument spreadsheet."""
     text = text_of(packed, "content.xml")
     unread = merged = hidden = 0
     hides = set(ODS_HIDDEN.findall(text))

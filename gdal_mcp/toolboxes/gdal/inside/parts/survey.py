@@ -68,7 +68,7 @@ class Column:
     def __init__(self, kind):
         self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
         self.largest = 0.0  # largest absolute value of the numbers with many digits
-        self.zones, self.local = set(), 0  # for times: UTC offsets, and a digest of the local times
+        self.zones, self.local = set(), 0  # of times: UTC offsets, and a digest of the local times
 
     def add(self, value):
         if value is None:
@@ -184,7 +184,7 @@ def value_of(feature, index, own, kind):
     if kind in LISTS:
         return list_text(feature, index, own, kind)
     if kind in TIMES:
-        zoned = own == ogr.OFTDateTime  # other types have no such text
+        zoned = own == ogr.OFTDateTime  # the ISO 8601 form exists only for this type
         text = feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index)
         spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
         try:

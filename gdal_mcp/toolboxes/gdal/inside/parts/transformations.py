@@ -43,8 +43,8 @@ SAME_HEIGHT = 0.01  # metres below which heights count as the same
 YEARS = (2000.0, 2020.0)  # years between which the motion of a place is measured
 SAME_DRIFT = 0.002  # metres per year, less than any plate moves
 SAME_EPOCH = 0.01  # years
-MOST_TRIED = 20  # operations to WGS 84
-METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
+MOST_TRIED = 20  # operations to WGS 84 that are tried, best first
+METRES_OF_DEGREE = 111_195.0  # metres per degree on a sphere of the mean radius
 # CRSs whose frames are WGS 84 within two metres by definition; EPSG has operations to WGS 84 for only some of them.
 # ITRF, IGS, SIRGAS and CGCS2000 (ITRF97) agree within decimetres; realizations of NAD83 are as close to WGS 84 as NAD83
 # is, which is four metres by EPSG:1188

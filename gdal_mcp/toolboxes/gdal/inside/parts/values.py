@@ -40,7 +40,8 @@ DIRECTIONS = re.compile(
     r"(?<![a-z])(?:aspect|w?dir|(?:wind|wave|current|swell)?_?(?:dir|direction)|azimuth|bearing|heading)(?![a-z])"
 )
 COLORS = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand)
-NOT_CODES = re.compile(r"frac|perc|pct|prob|share|dens|ratio|mean")  # measures of classes are no codes
+# names of measures of classes, which are not codes
+NOT_CODES = re.compile(r"frac|perc|pct|prob|share|dens|ratio|mean")
 ANGLES = ("degree", "degrees", "deg", "°", "degree_true", "degrees_true")
 # names and tests for years, days of a year or numbers of years, and dates such as 20240131
 CALENDARS = (

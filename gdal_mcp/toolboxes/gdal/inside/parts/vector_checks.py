@@ -28,7 +28,7 @@ class OutputOrigin(NamedTuple):
 
     sources: list
     expected: tuple
-    clock: Clock  # the same for all outputs of a call
+    clock: Clock  # shared by all outputs of a call
     compared: tuple = ()  # numbers of the inputs with which the output is compared
     updates: bool = False  # True if the output existed before, and has more than the inputs
     cutting_shape: object = None  # a shape from the call that cuts a raster, and the name of its CRS or ""

@@ -37,7 +37,7 @@ def field_missing(call: AlgorithmCall) -> Iterator[Finding]:
     if not call.driver and not any(
         dataset.schema and dataset.schema.is_predicted for dataset in _datasets(call)
     ):
-        return  # nobody is asked about a call that only reads, and GDAL's answer comes with the names that there are
+        return  # a call that only reads needs no approval, and GDAL's error comes with the existing names
     missing = [*_named(call), *_of_statement(call), *_of_condition(call)]
     if missing:
         yield make_finding("field_missing", {"field": missing[0][:80]}, refuses=True)

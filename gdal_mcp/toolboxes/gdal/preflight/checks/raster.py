@@ -12,7 +12,7 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
 _ALL_BITS: Final = 100  # percent
-_SLACK: Final = 0.01  # of a pixel
+_SLACK: Final = 0.01  # fraction of a pixel
 # formats that cannot store a scale
 _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})
 # data types of single bands with continuous data such as elevation
@@ -63,7 +63,7 @@ def keeps_all(quality: str) -> bool:
 
 def lossy(call: AlgorithmCall) -> Iterator[Finding]:
     raster = call.input if call.path == "raster convert" else output_raster(call) or call.input
-    # larger types than those of pictures
+    # types with more bits than those of pictures
     deep = raster is not None and raster.data_type not in ("", "Byte", "UInt8", "Int8")
     if not call.driver or not (_continuous(raster) or (deep and call.driver == "JP2OpenJPEG")):
         return

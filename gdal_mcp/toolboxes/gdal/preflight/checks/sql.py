@@ -13,7 +13,8 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.mistakes import mistakes
 
 _DEGREES: Final = frozenset({"EPSG:4326", "EPSG:4258", "EPSG:4269"})
 _MANY_PAIRS: Final = 20_000_000
-# about one million were measured; a call is refused only if a machine twice as fast would be too slow
+# pairs per second; about one million were measured, and a call is refused only if a machine twice as fast would be too
+# slow
 _PAIRS_A_SECOND: Final = 2_000_000
 
 
@@ -59,7 +60,7 @@ def measure_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def crs_as_text(call: AlgorithmCall) -> Iterator[Finding]:
-    if reading.moves_to_text(call.text("sql")):
+    if reading.changes_crs_by_text(call.text("sql")):
         yield make_finding("crs_as_text", refuses=True)
 
 

@@ -26,7 +26,8 @@ _MOVES: Final = frozenset(
 _WRITES_IN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("KML", "LIBKML", "KMLSUPEROVERLAY", "GPX", "GeoJSONSeq"), "EPSG:4326"),
     "MapML": "EPSG:4326",  # unless EXTENT_UNITS is set or the data is in one of `_MAPML`
-    "JSONFG": "EPSG:4326",  # of the member `geometry`, which GeoJSON readers use; `place` is in the CRS of the data
+    # the CRS of the member `geometry`, which GeoJSON readers use; `place` is in the CRS of the data
+    "JSONFG": "EPSG:4326",
     **dict.fromkeys(("MVT", "PMTiles", "MBTiles"), "EPSG:3857"),
 }
 # CRS by upper-case name: of GDAL's tiling schemes, and (in `_MAPML`) of the units of a MapML extent

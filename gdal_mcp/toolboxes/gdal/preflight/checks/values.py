@@ -78,7 +78,8 @@ _PROBES: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]
     "lengths": ("longer", "length_without_heights", None),
     "masked": ("masked", "mask_ignored", None),
 }
-FEATURE_PROBES: Final = frozenset({"curves", "lengths"})  # of vector datasets; the others are of pixels
+# probes of vector datasets; the others are of pixels
+FEATURE_PROBES: Final = frozenset({"curves", "lengths"})
 REFUSING_PROBES: Final = frozenset({"curves"})  # the result is wrong, so their findings refuse the call
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 

@@ -79,7 +79,7 @@ def geojson(call: AlgorithmCall) -> Iterator[Finding]:
 
 def _may_move(sql: str) -> bool:
     """True if SQL changes a CRS, or cannot be parsed."""
-    return reading.moves(sql) or is_unread(sql)
+    return reading.changes_crs(sql) or is_unread(sql)
 
 
 def coarse_tiles(call: AlgorithmCall) -> Iterator[Finding]:

@@ -26,8 +26,8 @@ TRANSFORMS: Final = frozenset("transform transformxy transformxyz".split())
 # functions that change the CRS of a geometry, or its SRID
 MOVES: Final = TRANSFORMS | {"setsrid"}
 _MAKES: Final = ("make", "point", "build")
-_MAX_DEPTH: Final = 8  # of subqueries; a recursive WITH is endless
-_MAX_STEPS: Final = 20_000  # tens of milliseconds
+_MAX_DEPTH: Final = 8  # nested subqueries; a recursive WITH is endless
+_MAX_STEPS: Final = 20_000  # steps of a search; so many take tens of milliseconds
 _LEAST_CODE: Final = 4  # digits of an EPSG code; a shorter number is a coordinate
 
 

@@ -1,4 +1,4 @@
-"""What a statement does with geometries and columns, from its tree. Pure.
+"""Finds what a statement does with geometries and columns, in its tree. Pure.
 
 For SQL that cannot be parsed, every result is False or empty, except those of `may_transform` and `may_relate`.
 """
@@ -53,12 +53,12 @@ _PIECES: Final = frozenset({"strftime", "substr", "substring"})
 _CHOICES: Final = frozenset({"glob", "regexplike", "case"})
 
 
-def moves(statement: str) -> bool:
+def changes_crs(statement: str) -> bool:
     """True if a statement changes a CRS."""
     return any(True for _ in _moves(statement))
 
 
-def moves_to_text(statement: str) -> bool:
+def changes_crs_by_text(statement: str) -> bool:
     """True if a statement passes a CRS as text, for which SpatiaLite returns NULL."""
     return any(len(call.expressions) > 1 and call.expressions[1].is_string for call in _moves(statement))
 

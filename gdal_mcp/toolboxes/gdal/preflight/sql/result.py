@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 GEOMETRY: Final = "geom"  # name of each geometry column in a query
-_MAX_DEPTH: Final = 8  # of subqueries
+_MAX_DEPTH: Final = 8  # nested subqueries
 _POINT, _LINE, _POLYGON = "Point", "Line String", "Polygon"
 # functions that return a geometry in the CRS of their argument, with the type; "" if it depends on the values
 _TYPES: Final[Mapping[str, str]] = {
@@ -82,7 +82,7 @@ _VALUES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class ResultGeometry:
     """A geometry. `table` contains it unchanged; `source` is the dataset with the same CRS, None for another CRS."""
 
     geometry: str = ""
@@ -92,7 +92,7 @@ class Drawn:
     table: DatasetFacts | None = None
 
 
-Value: TypeAlias = Drawn | bool  # False: not a geometry; True: unknown
+Value: TypeAlias = ResultGeometry | bool  # False: not a geometry; True: unknown
 _UNKNOWN: Final = True
 _NONE: Final = False
 
@@ -223,16 +223,16 @@ class _ResultReader:
         if name not in _TYPES and name not in _KEEPS:
             return _NONE if all(self.value(argument, depth) is _NONE for argument in arguments) else _UNKNOWN
         first = self.value(arguments[0], depth) if arguments else _UNKNOWN
-        if not isinstance(first, Drawn):
-            return Drawn(_TYPES.get(name, ""))
+        if not isinstance(first, ResultGeometry):
+            return ResultGeometry(_TYPES.get(name, ""))
         geometry = (family(first.geometry) or first.geometry) if name in _KEEPS else _TYPES[name]
         return replace(first, geometry=geometry, table=None)
 
     def _moved(self, arguments: "Sequence[Expr]", depth: int) -> Value:
         code = number(arguments[1]) if len(arguments) == 2 else ""
         before = self.value(arguments[0], depth) if arguments else _UNKNOWN
-        geometry = before.geometry if isinstance(before, Drawn) else ""
-        return Drawn(geometry, f"EPSG:{code}", has_crs=True) if code else Drawn(geometry)
+        geometry = before.geometry if isinstance(before, ResultGeometry) else ""
+        return ResultGeometry(geometry, f"EPSG:{code}", has_crs=True) if code else ResultGeometry(geometry)
 
     def _column(self, column: "Expr", depth: int) -> Value:
         values: list[Value] = []
@@ -283,7 +283,7 @@ class _ResultReader:
 
     def _drawn(self, layer: DatasetFacts, values: Sequence[Value], select: "Expr") -> DatasetFacts:
         """The layer with its geometry, if it has one and the geometry is known."""
-        shapes = [value for value in values if isinstance(value, Drawn)]
+        shapes = [value for value in values if isinstance(value, ResultGeometry)]
         if _UNKNOWN in values or len(shapes) > 1:
             return layer
         if not shapes:
@@ -319,17 +319,17 @@ _HIDDEN: Final = frozenset(
 )
 
 
-def _of_table(facts: DatasetFacts) -> Drawn:
-    return Drawn(facts.geometry, facts.crs, facts.has_crs, facts, facts)
+def _of_table(facts: DatasetFacts) -> ResultGeometry:
+    return ResultGeometry(facts.geometry, facts.crs, facts.has_crs, facts, facts)
 
 
-def _constructed(name: str, arguments: "Sequence[Expr]") -> Drawn:
+def _constructed(name: str, arguments: "Sequence[Expr]") -> ResultGeometry:
     """The geometry that a function makes from numbers or text."""
     geometry, at = _POINT if "point" in name else "", CRS_AT[name]
     code = number(arguments[at]) if len(arguments) == at + 1 else ""
     if code and code != "0":
-        return Drawn(geometry, f"EPSG:{code}", has_crs=True)
-    return Drawn(geometry, has_crs=False if len(arguments) <= at else None)
+        return ResultGeometry(geometry, f"EPSG:{code}", has_crs=True)
+    return ResultGeometry(geometry, has_crs=False if len(arguments) <= at else None)
 
 
 def _without_extents(facts: DatasetFacts) -> Mapping[str, CrsExtent]:

@@ -99,6 +99,13 @@ def bare(name: str) -> str:
     return name.removeprefix("st_")
 
 
+def clause(node: "Expr") -> str:
+    """The name of the clause of its SELECT that a node is in, such as `where`."""
+    while node.parent is not None and node.parent.key not in QUERIES:
+        node = node.parent
+    return str(node.key)
+
+
 def is_aggregate(node: "Expr") -> bool:
     name = function(node)
     return name in AGGREGATES and (name not in _SINGLE or len(node.expressions) == 1)

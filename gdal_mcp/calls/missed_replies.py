@@ -22,8 +22,8 @@ KEY: Final = "waiting_results"
 
 
 @dataclass(slots=True, eq=False)
-class Unreceived:
-    """The results of this server's run. For one event loop and its threads."""
+class MissedReplies:
+    """Results that the clients of this server process may have missed. For one event loop and its threads."""
 
     results: ResultStore
     patient_seconds: float = PATIENT_SECONDS
@@ -38,7 +38,7 @@ class Unreceived:
         return (call.waiting <= 0 or (is_late and is_final)) and not call.scope.cancel_called
 
     def keep(self, call: RunningCall) -> None:
-        """Stores the reply of such a call. Writes to the disk."""
+        """Stores the reply of a call that may be missed, on disk."""
         reply = call.reply
         assert reply is not None
         if FULL_RESULT in reply.result or self.results.keep(
@@ -49,7 +49,9 @@ class Unreceived:
             self._waiting[call.principal].append({**row, "get": f"list_workspace result={call.call_id}"})
 
     def noted(self, reply: Reply, principal: str) -> Reply:
-        """The reply with the principal's waiting results, each named once. A reply does not name its own call."""
+        """The reply with a list of the principal's missed results, each listed once. The reply's own call is not
+        listed.
+        """
         waiting = self._waiting[principal]
         rows = [row for row in list(waiting) if row["call_id"] != reply.call_id]
         for row in rows:

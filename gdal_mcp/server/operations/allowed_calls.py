@@ -20,7 +20,7 @@ from gdal_mcp.server.app import App
 UNLISTED: Final = Operation(in_history=False)
 
 
-async def call_unasked(  # noqa: PLR0913 - who calls what
+async def call_if_allowed(  # noqa: PLR0913 - who calls what
     app: App,
     who: Principal,
     tool: str,

@@ -22,8 +22,10 @@ _REFUSED: Final = frozenset(  # algorithms that change a CRS, by an argument or 
 )
 
 
-def allowing(tool: Tool) -> Tool:
-    """Adds `allow` to a tool that a check may refuse: to its arguments, or to those of the algorithm that it names."""
+def add_allow_argument(tool: Tool) -> Tool:
+    """Adds `allow` to a tool whose calls a check may refuse: to its arguments, or to those of the algorithm that it
+    names.
+    """
     if not tool.like and tool.name not in _WRITERS | {"gdal_read"}:
         return tool
 
