@@ -232,7 +232,7 @@ def showing(_world: World) -> Toolbox:
 
 
 async def test_same_plan_with_other_arguments_is_not_joined(tmp_path: Path):
-    with server(tmp_path, concurrent=4, made_box=showing) as memory_server:
+    with server(tmp_path, concurrent=4, make_toolbox=showing) as memory_server:
         memory_server.pipeline.activity.join_reads_after = 0.0
         memory_server.world.gate.clear()
         answers: dict[str, str] = {}

@@ -32,7 +32,7 @@ class Planning:
     lock: threading.Lock = field(default_factory=threading.Lock)
     now: int = 0
     most: int = 0
-    whole: int = 0  # plans that were completed
+    finished: int = 0  # plans that were completed
 
     def draft(self, arguments: In, context: Any) -> ImmediateResult:
         with self._counted():
