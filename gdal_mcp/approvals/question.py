@@ -202,7 +202,7 @@ def question_text(details: Mapping[str, Any]) -> str:
     ]
     what = "Each step" if details.get("steps") else "It"
     lines.append(
-        f"{what} runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
+        f"{what} runs in its own container ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
         f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
     )
     return "\n".join(lines)
@@ -269,8 +269,8 @@ def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -
     return ToolError(
         Code.DENIED,
         Stage.APPROVAL,
-        "the call needs a person's approval, and nobody has decided yet.",
-        "Show the person `requiresConfirmation`. Once they have approved it, send the very same call again.",
+        "the call is waiting for a person's approval.",
+        "Show the person `requiresConfirmation`. After the approval, send the same call again.",
         confirmation=details,
     )
 

@@ -190,7 +190,7 @@ class Approvals:
         too long.
         """
         if not 0 < seconds <= LONGEST_GRANT:
-            raise ValueError(f"a grant lasts a second at least, and {LONGEST_GRANT / 3600:g} hours at most")
+            raise ValueError(f"a grant lasts from one second to {LONGEST_GRANT / 3600:g} hours")
         with self._writing() as (db, now):
             new = replace(grant, id=secrets.token_hex(8), created=now, expires=now + seconds)
             insert(db, "grants", new)

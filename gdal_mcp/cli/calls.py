@@ -39,6 +39,9 @@ def call_once(
     leave_link(app.settings)
     reply = make_call(app, tool, arguments, "gdal-mcp call", assume_yes=assume_yes)
     out_json(reply.result)
+    question = reply.error.confirmation if reply.error is not None else None
+    if question and "terminal" in question["ways"]:
+        say(f"approve the call with `{question['command']}` and run it again; in a script, add --yes.")
     if save is not None and reply.error is None:
         return _save(save, reply)
     return exit_of(reply.error)

@@ -99,7 +99,7 @@ def _program() -> list[str]:
 def _folders(settings: Settings) -> list[str]:
     named = (("--workspace", settings.workspaces), ("--workspace-ro", settings.workspaces_ro))
     if gone := [folder for _, folders in named for folder in folders if not folder.is_dir()]:
-        raise SettingsError(f"the folder {gone[0]} does not exist")
+        raise SettingsError(f"the folder {gone[0]} does not exist. Create it, or name another one")
     return [
         word for option, folders in named for folder in folders for word in (option, str(folder.resolve()))
     ]

@@ -17,6 +17,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.remote.address import folder_of
 from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings.file import nearest
 from gdal_mcp.toolboxes.untrusted import shown_text
 
 _WORDS: Final[Mapping[str, str]] = {
@@ -113,6 +114,7 @@ def grant(  # noqa: PLR0913, PLR0917 - what sets grants apart
     roots = {workspace.resolve() for workspace in settings.workspaces}
     if roots and root not in roots:
         raise SettingsError(f"{root} is not a writable workspace; name a workspace, not a folder in it")
+    _warn_of_unknown_tool(settings, tool)
     user = _user()
     try:
         remote = tuple(map(folder_of, reads))
@@ -126,6 +128,18 @@ def grant(  # noqa: PLR0913, PLR0917 - what sets grants apart
         f"{granted.id}: {granted.principal} may write to {granted.workspace} with {granted.tool}{read} for {span}"
     )
     return Exit.DONE
+
+
+def _warn_of_unknown_tool(settings: Settings, tool: str) -> None:
+    """Warns only, because a server with other settings may have the tool."""
+    from gdal_mcp.server.operations.uploading import UPLOAD  # noqa: PLC0415 - both load the catalogue
+    from gdal_mcp.server.toolboxes import toolboxes  # noqa: PLC0415
+
+    known = {*toolboxes(settings).tools, UPLOAD}
+    if tool not in known:
+        say(
+            f"no tool is called {tool[:64]!r} with these settings, so the grant may have no use; the nearest is {nearest(tool, known)}"
+        )
 
 
 def revoke(settings: Settings, grant_id: str) -> Exit:

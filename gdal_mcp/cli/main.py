@@ -12,7 +12,7 @@ from gdal_mcp.cli.streams import say
 from gdal_mcp.settings import SettingsError
 
 _NEXT: Final = """\
-gdal-mcp gives AI assistants the tools of GDAL. Each call runs in a container of its own.
+gdal-mcp gives AI assistants the tools of GDAL. Each call runs in its own container.
 
 To start, with ~/maps as the folder that an assistant may use:
   gdal-mcp setup                                              get the GDAL image

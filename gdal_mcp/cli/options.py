@@ -27,8 +27,8 @@ _OPTION_NAMES: Final = {
     "preview": "--no-preview",
     "allow_sql": "--no-sql",
 }
-
-
+# what help calls the value of a common setting
+_VALUES: Final = {"state_dir": "DIR", "image": "IMAGE", "engine": "ADDRESS", "config": "FILE"}
 _REMOVED_OPTIONS: Final = "removed_options"  # the attribute in argparse's namespace
 _HEADINGS: Final = {"positional arguments": "Arguments", "options": "Options"}
 _WIDTH: Final = 100
@@ -46,6 +46,12 @@ class Help(argparse.RawDescriptionHelpFormatter):
         del prefix
         words = [_word(action) for action in actions if not action.option_strings]
         super().add_usage(usage or " ".join(["%(prog)s [OPTIONS]", *words]), actions, groups, "Usage: ")
+
+    def _format_action(self, action: argparse.Action) -> str:
+        """Lists commands directly below their heading, without a line for the placeholder COMMAND."""
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse shows it no other way
+            return "".join(map(super()._format_action, action._get_subactions()))  # noqa: SLF001
+        return super()._format_action(action)
 
     def start_section(self, heading: str | None) -> None:
         super().start_section(_HEADINGS.get(heading or "", heading))
@@ -74,7 +80,12 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - no public name
-            self.error(f"there is no command {value!r}{_nearest(value, action.choices)}")
+            is_top = " " not in self.prog
+            others = (
+                "run a tool with `gdal-mcp call TOOL JSON`" if is_top else f"use {', '.join(action.choices)}"
+            )
+            hint = _nearest(value, action.choices) or f"; {others}"
+            self.error(f"there is no command {value!r}{hint}")
         super()._check_value(action, value)
 
 
@@ -187,7 +198,7 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
         else:
             is_choice = get_origin(field.annotation) is Literal
             # an invalid choice is refused with the other settings, whatever their source
-            metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
+            metavar = "|".join(get_args(field.annotation)) if is_choice else _VALUES.get(name, "VALUE")
             group.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
     for removed in REMOVED:
         if removed.option:

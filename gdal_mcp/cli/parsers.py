@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The program's parser, with the commands in the order of the help."""
     parser = Parser(
         prog="gdal-mcp",
-        description="GDAL for AI assistants: each call runs in a container of its own.",
+        description="GDAL for AI assistants: each call runs in its own container.",
         epilog=epilog("", f"{meanings()} `gdal-mcp COMMAND --help` explains each command."),
     )
     parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")

@@ -59,9 +59,9 @@ def json_object(text: str) -> dict[str, Any]:
     try:
         values = json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"JSON: the text is not JSON: {error}. {_LIKE}") from error
+        raise SettingsError(f"the arguments are not JSON: {error}. {_LIKE}") from error
     if not isinstance(values, dict):
-        raise SettingsError(f"JSON: the text is not a JSON object. {_LIKE}")
+        raise SettingsError(f"the arguments are not a JSON object. {_LIKE}")
     return values
 
 

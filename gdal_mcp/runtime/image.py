@@ -62,7 +62,7 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
         option = f" --image {named}" if named else ""
         usual = f"`docker pull {name}` or `{shlex.join(program())} setup{option}`; in a clone, `make setup`"
         how = f"`{spec.setup}`" if spec.setup else usual
-        raise ImageMissing(f"the image {name} is not on this host. Bring it with {how}.")
+        raise ImageMissing(f"the image {name} is not on this host. Get it with {how}.")
     standin = details.labels.get(STANDIN_LABEL) == "true"
     version = spec.version(details.labels, details.reference)
     base = details.labels.get(BASE_LABEL, "")

@@ -301,7 +301,8 @@ class Settings(WebSettings):
             root = folder.resolve()
             if any(place.is_relative_to(root) for place in state) or root.is_relative_to(state[-1]):
                 raise ValueError(
-                    f"the state folder {self.state_dir} and the workspace {folder} overlap; move one"
+                    f"the state folder {self.state_dir} and the workspace {folder} overlap. Name another workspace, such as a "
+                    "folder in it, or set --state-dir to a folder outside it"
                 )
             for file, places in trusted.items():
                 if any(place.is_relative_to(root) for place in places):

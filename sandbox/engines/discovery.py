@@ -33,8 +33,8 @@ NO_PERMISSION = (
     "root on this host. Or use a rootless engine."
 )
 _NAMED = (
-    "It was named, so no other engine is tried. Start it, correct the name, or take the name away: unset "
-    "DOCKER_HOST, or `docker context use default`."
+    "A named engine is the only one that is tried. Start it, correct its address, or name none: no --engine, GDAL_MCP_ENGINE "
+    "or DOCKER_HOST, and `docker context use default`."
 )
 NO_ENGINE = (
     "Start Docker or Podman, or set DOCKER_HOST to where one listens. A server in a container needs its socket: docker run -v "
@@ -110,7 +110,7 @@ def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "
     """
     home = Path(environment.get("HOME") or "/")
     if address:
-        return (Endpoint(_UNIX + address if address.startswith("/") else address, "as given", named=True),)
+        return (Endpoint(_UNIX + address if address.startswith("/") else address, "as named", named=True),)
     sockets = tuple(Endpoint(_UNIX + path, origin) for path, origin in _known_sockets(environment, home))
     if kind == "podman":
         return tuple(endpoint for endpoint in sockets if "Podman" in endpoint.origin)

@@ -66,12 +66,17 @@ def disk(engine: str, client: docker.DockerClient, image: Image) -> Path:
             for piece in client.images.get(image.reference).save(chunk_size=1 << 20, named=image.reference):
                 loading.stdin.write(piece)
         assert loading.returncode == 0
-        fresh = path.with_name(f"new-{os.getpid()}")
-        with fresh.open("wb") as file:
-            file.truncate(6 << 30)  # a sparse file
-        subprocess.run(["mkfs.ext4", "-q", "-F", "-d", folder, fresh], check=True)
-    fresh.rename(path)
+        ext4_image(folder, path)
     return path
+
+
+def ext4_image(folder: Path, file: Path) -> None:
+    """Writes the image of an ext4 file system with the content of a folder."""
+    fresh = file.with_name(f"new-{os.getpid()}")
+    with fresh.open("wb") as image:
+        image.truncate(6 << 30)  # a sparse file
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-d", folder, fresh], check=True)
+    fresh.rename(file)
 
 
 def _prepare(folder: Path) -> None:

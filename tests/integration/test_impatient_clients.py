@@ -20,6 +20,7 @@ from gdal_mcp.server.mcp.server import build
 from gdal_mcp.toolboxes.base import Tool, schema_and_draft
 from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
 from gdal_mcp.tools.look import LIST_WORKSPACE
+from tests.e2e.mcp.talk import ERAS, enveloped
 from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
 from tests.waiting import until
 
@@ -35,10 +36,11 @@ class Wire:
     """A client that reads and writes JSON-RPC messages itself, like one with a time limit."""
 
     sending: Any
+    era: str
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     async def send(self, method: str, number: int | None = None, **params: Any) -> None:
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        message = {"jsonrpc": "2.0", "method": method, "params": enveloped(params, self.era, {})}
         if number is not None:
             message["id"] = number
         await self.sending.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
@@ -55,11 +57,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def connected(memory_server: Server) -> AsyncIterator[Wire]:
+async def connected(memory_server: Server, era: str = ERAS[0]) -> AsyncIterator[Wire]:
     mcp_server = build(memory_server.app, who=lambda _ctx: ANN)
     sending, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](100)
     outbox, received = anyio.create_memory_object_stream[SessionMessage](100)
-    wire = Wire(sending)
+    wire = Wire(sending, era)
 
     async def read() -> None:
         async for item in received:
@@ -75,8 +77,9 @@ async def connected(memory_server: Server) -> AsyncIterator[Wire]:
             "capabilities": {},
             "clientInfo": {"name": "c", "version": "1"},
         }
-        await wire.send("initialize", 0, **client)
-        await wire.send("notifications/initialized")
+        if era == ERAS[0]:
+            await wire.send("initialize", 0, **client)
+            await wire.send("notifications/initialized")
         yield wire
         group.cancel_scope.cancel()
 
@@ -95,10 +98,11 @@ async def let_go(memory_server: Server) -> None:
     memory_server.world.gate.set()
 
 
-async def test_call_continues_after_client_timeout_with_readable_result(tmp_path: Path):
+@pytest.mark.parametrize("era", ERAS)
+async def test_call_continues_after_client_timeout_with_readable_result(tmp_path: Path, era: str):
     with server(tmp_path, approval="never") as memory_server:
         memory_server.world.gate.clear()
-        async with connected(memory_server) as wire:
+        async with connected(memory_server, era) as wire:
             await wire.call(1, "make", path="in.bin", output="out.bin")
             await eventually(lambda: started(memory_server) == 1)
             await wire.give_up(1, "McpError: MCP error -32001: Request timed out")

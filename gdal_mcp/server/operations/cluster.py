@@ -29,7 +29,7 @@ from sandbox.errors import IsolationRefused, SandboxError
 State = Literal["ok", "warning", "failed"]
 _LIMITED: Final = re.compile(r"limited: (.*?)(?:\. |$)")
 _ADMISSION: Final = (1, 30)  # the first version in which an admission policy can restrict the Pods of calls
-AGAIN: Final = "Correct what it names, then run doctor again."
+AGAIN: Final = "Correct this, then run doctor again."
 # any of these rights, in every namespace or for the whole cluster, is more than calls need
 _POWERS: Final = (
     ("pods", "create"),

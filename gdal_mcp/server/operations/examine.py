@@ -146,7 +146,9 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[DoctorRow], dict[s
     try:
         host = hosting.ready(fresh=True)
     except SandboxError as error:
-        row = DoctorRow("engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error))
+        row = DoctorRow(
+            "engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error, settings.image)
+        )
         return [row, *_passed_over(hosting)], {}
     facts = {
         "engine": {
@@ -181,9 +183,10 @@ def _cluster(settings: Settings) -> Iterator[DoctorRow]:
         yield DoctorRow("cluster", "API", "failed", str(error), _fix(error))
 
 
-def _fix(error: SandboxError) -> str:
+def _fix(error: SandboxError, image: str | None = None) -> str:
     if isinstance(error, ImageMissing):
-        return f"Bring the image: {shlex.join((*program(), 'setup'))}"
+        option = ("--image", image) if image else ()
+        return f"Get the image: {shlex.join((*program(), 'setup', *option))}"
     # the last line of a discovery error says how to fix a missing or inaccessible engine
     return str(error).rpartition("\n")[2] if "\n" in str(error) else AGAIN
 

@@ -61,6 +61,8 @@ def test_without_terminal_or_yes_nothing_is_written(desk: Desk):
         before = desk.files()
         ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
         assert (ended.code, ended.error) == (5, "DENIED")
+        assert ended.json["error"]["requiresConfirmation"]["command"] in ended.stderr
+        assert "--yes" in ended.stderr
         assert desk.files() == before
 
 
@@ -141,6 +143,11 @@ def test_doctor_on_unready_host_ends_with_3_advising(desk, log_copy, new):
         assert all(row["fix"] for row in failed)
         assert (DEAD[0] in words) is ({row["group"] for row in failed} == {"engine"})
     assert desk.run("doctor", *DEAD).code == 3
+
+
+def test_doctor_names_the_command_that_gets_the_named_image(desk):
+    [row] = rows(desk.run("doctor", "--json", "--image", "no.example/none:1").json, "failed")
+    assert row["fix"].endswith("setup --image no.example/none:1")
 
 
 def test_doctor_warns_of_writers_and_callers_without_approval(desk, new):

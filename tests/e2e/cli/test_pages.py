@@ -5,14 +5,24 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
+from mcp import Client, StdioServerParameters
 
+from gdal_mcp.server.mcp.server import build
+from gdal_mcp.toolboxes.toolbox import Toolbox
+from gdal_mcp.tools.look import LIST_WORKSPACE
 from tests.e2e.cli.conftest import Desk, Ended, gdal_mcp
-from tests.e2e.mcp.talk import Place
+from tests.e2e.mcp.talk import Place, environment
 from tests.e2e.remote.origin import Origin, origin
+from tests.integration.memory_server import ANN, Server, World, server, toolbox
+from tests.unit.sandbox.pool_kit import measure_nothing
+from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
@@ -113,6 +123,65 @@ def test_tutorial_ends_with_map_and_restored_file(reader: Reader):
         reader.type(line)
     assert (files / "shade.tif").read_bytes() == first
     assert replaced.json["replaced"]
+
+
+def program() -> dict[str, Any]:
+    """The names that the program for developers defines."""
+    [text] = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs/developer.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(text, names)
+    return names
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_program_asks_before_it_writes(
+    reader: Reader, answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    names, command, asked = program(), reader.place.command(), []
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or answer)
+    names["SERVER"] = StdioServerParameters(command=command[0], args=command[1:], env=environment())
+    anyio.run(names["main"])
+    assert len(asked) == 1
+    assert "[300, 240] EPSG:4326" in capsys.readouterr().out
+    assert (reader.place.workspace / "dem-utm.tif").exists() == (answer == "y")
+
+
+@pytest.mark.nightly
+def test_program_fetches_the_result_of_a_slow_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    measure_nothing(monkeypatch)
+
+    async def main(one: Server) -> Any:
+        one.world.gate.clear()
+        async with Client(build(one.app, who=lambda _ctx: ANN), mode="legacy") as client:
+            names, results = program(), []
+
+            async def fetched() -> None:
+                results.append(
+                    await names["call"](client, "make", {"path": "in.bin", "output": "out.bin"}, 2)
+                )
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(fetched)
+                await anyio.to_thread.run_sync(until, lambda: waiting(one) == [0])
+                one.world.gate.set()
+            return results
+
+    def with_list(world: World) -> Toolbox:
+        box = toolbox(world)
+        return replace(box, toolsets={"core": lambda: (*box.toolsets["core"](), LIST_WORKSPACE)})
+
+    with server(tmp_path, approval="never", made_box=with_list) as one:
+        [result] = anyio.run(main, one)
+        assert result["outputs"][0]["path"] == str(one.root / "out.bin")
+        assert (one.root / "out.bin").read_bytes() == b"made"
+
+
+def waiting(one: Server) -> list[int]:
+    """How many requests wait for each running call that only `make` can be."""
+    return [call.waiting for call in one.pipeline.activity.all() if call.tool == "make"]
 
 
 HOWTO = sections("howto.md")

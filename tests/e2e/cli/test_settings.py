@@ -73,3 +73,12 @@ def test_grants_without_an_action_lists_them(tmp_path: Path):
     new = gdal_mcp("grants", *state, "new", "convert", str(tmp_path))
     assert new.code == 0, new.stderr
     assert gdal_mcp("grants", *state).stdout == gdal_mcp("grants", "list", *state).stdout != ""
+
+
+def test_grant_for_an_unknown_tool_warns(tmp_path: Path):
+    state = ("--state-dir", str(tmp_path / "state"))
+    known = gdal_mcp("grants", "new", "raster_hillshade", str(tmp_path), *state)
+    unknown = gdal_mcp("grants", "new", "raster_hilshade", str(tmp_path), *state)
+    assert (known.code, unknown.code) == (0, 0)
+    assert "raster_hillshade" not in known.stderr
+    assert "raster_hillshade" in unknown.stderr

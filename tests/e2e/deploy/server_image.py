@@ -41,7 +41,7 @@ def server_image(client: docker.DockerClient, folder: Path) -> str:
         for part in _PARTS:
             source = ROOT / part
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
-        shutil.copytree(_wheels(version, machine), folder / "wheels")
+        shutil.copytree(locked_wheels(version, machine), folder / "wheels")
         before = {image.id for image in client.images.list(name=TAG)}
         built, _ = client.images.build(
             path=str(folder),
@@ -62,7 +62,7 @@ def _older_stages(client: docker.DockerClient) -> list[str]:
     return [image.id for image in sorted(stages, key=lambda image: image.attrs["Created"])[:-1]]
 
 
-def _wheels(version: str, machine: str) -> Path:
+def locked_wheels(version: str, machine: str) -> Path:
     """The wheels in the locks, for the Python of the base image; fetched once for each version of the locks."""
     locks = [ROOT / "requirements" / name for name in _LOCKS]
     state = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks) + version.encode()).hexdigest()[:16]

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[3]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
 SERVER, PROXY = COMPOSE["server"], COMPOSE["engine-proxy"]
 ENGINE_SOCKET = "/var/run/docker.sock"
+UNITS = ("gdal-mcp", "gdal-mcp-root", "gdal-mcp-user")
 
 
 def sources(service: dict) -> list[str]:
@@ -57,14 +58,15 @@ def test_proxy_gets_what_its_configuration_requires():
 
 
 def test_every_setting_that_is_named_exists():
-    for file in ["compose.yaml", "Dockerfile", "deploy/gdal-mcp.service", "deploy/healthcheck.py"]:
+    units = [f"deploy/{unit}.service" for unit in UNITS]
+    for file in ["compose.yaml", "Dockerfile", *units, "deploy/healthcheck.py"]:
         named = set(re.findall(rf"\b{PREFIX}([A-Z_]+[A-Z])\b", (ROOT / file).read_text()))
         assert named
         assert named <= {name.upper() for name in Settings.model_fields}
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("unit", ["gdal-mcp", "gdal-mcp-root"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_systemd_takes_the_units_as_they_stand(unit: str, tmp_path: Path):
     text = (ROOT / "deploy" / f"{unit}.service").read_text()
     place = tmp_path / f"{unit}.service"

@@ -63,6 +63,13 @@ def test_command_help_fits_a_screen_and_names_settings(monkeypatch, capsys):
             )
 
 
+def test_help_has_one_line_for_each_command():
+    for one in every_parser(build_parser()):
+        for group in (action for action in one._actions if isinstance(action, argparse._SubParsersAction)):
+            listed = one.format_help().split("\nCommands:\n")[1].split("\n\n")[0].splitlines()
+            assert [line.split()[0] for line in listed] == list(group.choices)
+
+
 def test_only_server_and_call_commands_repeat_the_settings():
     for parser in commands(build_parser()):
         shown = parser.format_help()
@@ -112,6 +119,8 @@ def test_unknown_word_ends_program_before_any_effect(tmp_path, monkeypatch, caps
         ("tools --read-onyl", ("--read-onyl", "--read-only", "gdal-mcp tools --help")),
         ("cal info {}", ("'cal'", "call", "gdal-mcp --help")),
         ("token nwe ann", ("'nwe'", "new", "gdal-mcp token --help")),
+        ("info dem.tif", ("'info'", "gdal-mcp call TOOL", "gdal-mcp --help")),
+        ("audit show", ("'show'", "verify", "rotate", "tail", "gdal-mcp audit --help")),
         ("tools more", ("'more'", "gdal-mcp tools --help")),
     ],
 )
