@@ -31,9 +31,9 @@ from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.oci_store import docker_address, oci_engine
-from tests.oracle.fixtures import oracle, seen_by_oracle
+from tests.oracle.fixtures import oracle, oracle_folder
 
-__all__ = ["oracle", "seen_by_oracle"]
+__all__ = ["oracle", "oracle_folder"]
 
 # no time limit decides whether a property holds, because a busy machine is not a fault. In CI the same examples are
 # tried each time.
@@ -223,9 +223,9 @@ def run(runner: Runner, make_template: TemplateMaker, cancel: Cancellation) -> R
     Each job runs in its own container.
     """
 
-    def one(body: str, request: object = None, **options: object) -> SandboxResult:
+    def run_job(body: str, request: object = None, **options: object) -> SandboxResult:
         about = {name: options.pop(name) for name in ("quota", "on_progress", "answerer") if name in options}
         template = make_template(handler(body), **options)
         return runner.run(Job("call-0001", template, request or {}, **about), cancel)
 
-    return one
+    return run_job

@@ -68,7 +68,7 @@ def called(app: App, code: str, *, approve: bool = True, **arguments: Any) -> Re
     return calling.called(app, "run_python", {"code": code, **arguments}, calling.person(yes=approve))
 
 
-def said(app: App, code: str, **arguments: Any) -> Mapping[str, Any]:
+def returned_texts(app: App, code: str, **arguments: Any) -> Mapping[str, Any]:
     """The untrusted part of the code's result. The call must succeed."""
     reply = called(app, code, **arguments)
     assert reply.error is None, reply.result

@@ -61,7 +61,7 @@ def check(name: str) -> Callable[[Check], Check]:
     return lambda function: CHECKS.setdefault(name, function)
 
 
-def _held(name: str, sentence: str, *rows: str) -> None:
+def _add_check(name: str, sentence: str, *rows: str) -> None:
     def function(bench: Bench) -> None:
         bench.holds(*rows)
 
@@ -314,7 +314,7 @@ ROWS = (
     ("limit.rlimits", "Its resource limits are the template's", "rlimit"),
 )  # fmt: skip
 for row in ROWS:
-    _held(*row)
+    _add_check(*row)
 
 
 @check("mount.read-only")

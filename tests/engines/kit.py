@@ -61,7 +61,7 @@ def weaken_docker(monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
         return request
 
     monkeypatch.setattr(docker_module, "create_body", body)
-    monkeypatch.setattr(docker_module, "differences", lambda _asked, _found, **_: ())
+    monkeypatch.setattr(docker_module, "differences", lambda _requested, _inspected, **_: ())
 
 
 def not_tried(engine: str, reason: str) -> NoReturn:

@@ -72,12 +72,12 @@ def truthful() -> tuple[dict[str, Any], dict[str, Any]]:
     return runtime, inspected
 
 
-def found(runtime: dict[str, Any], inspected: dict[str, Any]) -> list[str]:
+def difference_names(runtime: dict[str, Any], inspected: dict[str, Any]) -> list[str]:
     return [difference.name for difference in differences(PLAIN, RULES, runtime, inspected)]
 
 
 def test_what_is_as_asked_passes() -> None:
-    assert found(*truthful()) == []
+    assert difference_names(*truthful()) == []
 
 
 def test_request_takes_nothing_from_image_or_engine() -> None:
@@ -117,13 +117,13 @@ def mount(runtime: dict[str, Any], place: object) -> dict[str, Any]:
     return next(row for row in runtime["mounts"] if row["destination"] == str(place))
 
 
-def option(place: object, asked: str, *given: str) -> Change:
+def option(place: object, old: str, *new: str) -> Change:
     """Replaces one option of a mount with others."""
 
     def change(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
         row = mount(runtime, place)
-        assert asked in row["options"]
-        row["options"] = [*(flag for flag in row["options"] if flag != asked), *given]
+        assert old in row["options"]
+        row["options"] = [*(flag for flag in row["options"] if flag != old), *new]
 
     return change
 
@@ -178,11 +178,11 @@ def test_each_weaker_point_is_noticed(subtests: pytest.Subtests) -> None:
         with subtests.test(name=name, number=number):
             runtime, inspected = truthful()
             change(runtime, inspected)
-            assert found(runtime, inspected) == [name]
+            assert difference_names(runtime, inspected) == [name]
 
 
 def test_a_configuration_of_another_shape_is_refused() -> None:
     for missing in ("root", "process", "mounts", "linux"):
         runtime, inspected = truthful()
         del runtime[missing]
-        assert "config.json" in found(runtime, inspected), missing
+        assert "config.json" in difference_names(runtime, inspected), missing

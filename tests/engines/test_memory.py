@@ -42,8 +42,8 @@ def leave_a_mark(box: Box) -> int:
     return 0
 
 
-def without_bound(said: bytes) -> object:
-    return lambda box: box.say(said) or 0
+def without_bound(data: bytes) -> object:
+    return lambda box: box.say(data) or 0
 
 
 PROGRAMS = {

@@ -95,7 +95,7 @@ def without(*path: str) -> Callable[[dict[str, Any]], object]:
     return lambda config: inner(config, *path[:-1]).pop(path[-1])
 
 
-def given(*path: str, value: Any) -> Callable[[dict[str, Any]], object]:
+def with_value(*path: str, value: Any) -> Callable[[dict[str, Any]], object]:
     return lambda config: inner(config, *path[:-1]).update({path[-1]: value})
 
 
@@ -123,10 +123,10 @@ HOST = {"type": "bind", "source": "/etc", "options": ["rbind", "ro"]}
 SHARED = {"type": "tmpfs", "source": "tmpfs", "options": ["rw"]}
 ALL = {kind: ["CAP_CHOWN", "CAP_SYS_ADMIN"] for kind in ("bounding", "effective", "permitted")}
 WEAKER: dict[str, Callable[[dict[str, Any]], object]] = {
-    "user": given("process", "user", "uid", value=0),
-    "groups": given("process", "user", "additionalGids", value=[0]),
-    "capabilities": given("process", "capabilities", value=ALL),
-    "no new privileges": given("process", "noNewPrivileges", value=False),
+    "user": with_value("process", "user", "uid", value=0),
+    "groups": with_value("process", "user", "additionalGids", value=[0]),
+    "capabilities": with_value("process", "capabilities", value=ALL),
+    "no new privileges": with_value("process", "noNewPrivileges", value=False),
     "rlimits": lambda config: config["process"]["rlimits"].pop(),
     "workspace": writable,
     "mount of the host": mounted(destination="/opt", **HOST),

@@ -133,22 +133,22 @@ def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtes
         with subtests.test(name):
             assert not wrong
 
-    def said(name: str) -> Any:
+    def report_of(name: str) -> Any:
         return json.loads((tmp_path / "out" / name).read_text())
 
     for name, missing in (("none", "memory, pids, cpu"), ("two", "container's cpu")):
         with subtests.test(delegated=name):
-            assert not said(name)["ok"]
-            told_user = json.dumps(said(name)["rows"])
-            assert f"{missing} here" in told_user
-            assert "systemd-run --user --scope" in told_user
+            assert not report_of(name)["ok"]
+            printed_rows = json.dumps(report_of(name)["rows"])
+            assert f"{missing} here" in printed_rows
+            assert "systemd-run --user --scope" in printed_rows
     assert (tmp_path / "out/made").read_text() == "images\n"
     with subtests.test("groups that no user namespace takes away"):
-        assert "supplementary groups" in said("groups")["error"]
+        assert "supplementary groups" in report_of("groups")["error"]
     with subtests.test("doctor"):
-        rows = {row["name"]: row for row in said("ready")["rows"]}
-        assert said("ready")["ok"]
+        rows = {row["name"]: row for row in report_of("ready")["rows"]}
+        assert report_of("ready")["ok"]
         assert rows["rootless"]["found"].startswith("yes")
-        assert said("escape")["ok"]
+        assert report_of("escape")["ok"]
     # a server that is killed while it writes its first files leaves only those, which are removed after an hour
     assert [name for name in (tmp_path / "out/left").read_text().split() if not name.startswith("new-")] == []

@@ -87,7 +87,7 @@ def without_security(word: str) -> Change:
     return change
 
 
-def given(**more: Any) -> Change:
+def host_settings(**more: Any) -> Change:
     return lambda body: body["HostConfig"].update(more)
 
 
@@ -119,7 +119,7 @@ KINDS = {
     "read-only": writable_mounts,
     "scratch": without("Tmpfs"),
     "masks": without("MaskedPaths"),
-    "settings of the kernel": given(ReadonlyPaths=[]),  # without it, the list is the same
+    "settings of the kernel": host_settings(ReadonlyPaths=[]),  # without it, the list is the same
     "shared memory": without("IpcMode"),
     "name": without("Hostname"),
     "logs": without("LogConfig"),
@@ -127,15 +127,15 @@ KINDS = {
     "environment": without("Env"),
     "labels": without("Labels"),
     "health check": without("Healthcheck"),
-    "privileged": given(Privileged=True),
-    "a capability": given(CapAdd=["SYS_ADMIN"]),
+    "privileged": host_settings(Privileged=True),
+    "a capability": host_settings(CapAdd=["SYS_ADMIN"]),
     "the host's network": network_of_the_host,
-    "the host's processes": given(PidMode="host"),
-    "a folder": given(Binds=["/etc:/host:ro"]),
-    "a device": given(Devices=[DEVICE]),
-    "a group": given(GroupAdd=["0"]),
-    "a log": given(LogConfig={"Type": "json-file", "Config": {}}),
-    "another start": given(RestartPolicy={"Name": "always", "MaximumRetryCount": 0}),
+    "the host's processes": host_settings(PidMode="host"),
+    "a folder": host_settings(Binds=["/etc:/host:ro"]),
+    "a device": host_settings(Devices=[DEVICE]),
+    "a group": host_settings(GroupAdd=["0"]),
+    "a log": host_settings(LogConfig={"Type": "json-file", "Config": {}}),
+    "another start": host_settings(RestartPolicy={"Name": "always", "MaximumRetryCount": 0}),
 }
 
 

@@ -28,12 +28,12 @@ def tries(examples: int, **more: Any) -> settings:
 
 
 def outcome(
-    function: Callable[..., Any], *given: Any, refused: type[Exception] | tuple[type[Exception], ...]
+    function: Callable[..., Any], *arguments: Any, refused: type[Exception] | tuple[type[Exception], ...]
 ) -> Any:
     """The result of a function, or the type of its refusal; other exceptions are passed on."""
     try:
         with quick():
-            return function(*given)
+            return function(*arguments)
     except refused as error:
         return type(error)
 

@@ -47,7 +47,7 @@ def mutants() -> Iterator[tuple[str, Event, Transition]]:
 MUTANTS: Final = {name: (event, transition) for name, event, transition in mutants()}
 
 
-def is_found() -> bool:
+def differs_from_store() -> bool:
     """True if the model finds a difference to the store."""
     steps = tries(EXAMPLES, stateful_step_count=50, database=None, phases=(Phase.generate,))
     try:
@@ -63,7 +63,7 @@ def is_found() -> bool:
 def test_a_changed_transition_is_found_by_the_model(name: str, monkeypatch: pytest.MonkeyPatch):
     event, transition = MUTANTS[name]
     monkeypatch.setattr(store, "TRANSITIONS", {**TRANSITIONS, event: transition})
-    assert is_found()
+    assert differs_from_store()
 
 
 def test_the_mutants_that_change_nothing_are_mutants():

@@ -200,10 +200,10 @@ def steps(draw: st.DrawFn, depth: int = 2) -> list[dict[str, Any]]:
 @tries(60)
 @given(steps(), st.sampled_from(("pipeline", "raster_pipeline", "vector_pipeline")))
 @pytest.mark.claim("args.pipelines-parsed")
-def test_any_pipeline_is_refused_or_becomes_known_words(given_steps: list[dict[str, Any]], name: str):
+def test_any_pipeline_is_refused_or_becomes_known_words(raw_steps: list[dict[str, Any]], name: str):
     tool = desk().surface.callable[name]
     key = "steps" if "steps" in tool.input_schema["properties"] else "pipeline"
-    draft = outcome(tool.draft, {key: given_steps}, desk(), refused=REFUSALS)
+    draft = outcome(tool.draft, {key: raw_steps}, desk(), refused=REFUSALS)
     if isinstance(draft, Draft):
         check_command(draft, NAMES)
 

@@ -80,7 +80,7 @@ def tree(rows: list[tuple[str, str, str]]) -> Iterator[Tree]:
         yield new_tree
 
 
-def put(made: Tree, kind: str, place: Path, target: str) -> None:
+def put(new_tree: Tree, kind: str, place: Path, target: str) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     if kind == "file":
         place.touch(exist_ok=False)
@@ -89,7 +89,7 @@ def put(made: Tree, kind: str, place: Path, target: str) -> None:
     elif kind == "pipe":
         os.mkfifo(place)
     else:
-        place.symlink_to(made.path(target))
+        place.symlink_to(new_tree.path(target))
 
 
 def inodes(root: Path) -> set[tuple[int, int]]:
@@ -116,13 +116,13 @@ def opened(located: WorkspacePath) -> os.stat_result:
 
 @tries(90)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
-def test_readable_path_is_inside_as_the_kernel_resolves(rows, asked):
+def test_readable_path_is_inside_as_the_kernel_resolves(rows, texts):
     with tree(rows) as new_tree:
         workspaces, allowed = (
             new_tree.workspaces,
             inodes(new_tree.base / "root") | inodes(new_tree.base / "other"),
         )
-        for text in map(new_tree.path, asked):
+        for text in map(new_tree.path, texts):
             location = outcome(workspaces.input, text, refused=PathRefused)
             if isinstance(location, WorkspacePath):
                 status = opened(location)
@@ -136,9 +136,9 @@ def test_readable_path_is_inside_as_the_kernel_resolves(rows, asked):
                 assert os.path.realpath(location.path) == str(location.path)
 
 
-def lexical(made: Tree, text: str) -> str | None:
+def lexical(new_tree: Tree, text: str) -> str | None:
     """The place where the kernel would make a file of this name; None if a folder on the way does not exist."""
-    folder, name = os.path.split(made.base / "root" / text)
+    folder, name = os.path.split(new_tree.base / "root" / text)
     with contextlib.suppress(OSError):
         return os.path.join(os.path.realpath(folder, strict=True), name)
     return None
@@ -146,11 +146,11 @@ def lexical(made: Tree, text: str) -> str | None:
 
 @tries(70)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
-def test_writable_path_is_new_or_plain_and_inside(rows, asked):
+def test_writable_path_is_new_or_plain_and_inside(rows, texts):
     with tree(rows) as new_tree:
         root = new_tree.base / "root"
         paths = Paths(new_tree.workspaces, "outputs", "0123456789abcdef")
-        for text in map(new_tree.path, asked):
+        for text in map(new_tree.path, texts):
             output = outcome(
                 lambda name: paths.output(name, inputs=(), overwrite=True), text, refused=ToolError
             )
@@ -170,11 +170,11 @@ def test_writable_path_is_new_or_plain_and_inside(rows, asked):
 
 @tries(30)
 @given(TREES, ASKED)
-def test_walkable_folder_leads_nowhere_else(rows: list[tuple[str, str, str]], asked: str):
+def test_walkable_folder_leads_nowhere_else(rows: list[tuple[str, str, str]], text: str):
     with tree(rows) as new_tree:
         allowed = inodes(new_tree.base / "root") | inodes(new_tree.base / "other")
         paths = Paths(new_tree.workspaces, "outputs", "0123456789abcdef")
-        location = outcome(paths.tree, new_tree.path(asked), refused=ToolError)
+        location = outcome(paths.tree, new_tree.path(text), refused=ToolError)
         if not isinstance(location, WorkspacePath) or not location.is_folder:
             return
         for folder, names, files in os.walk(location.path, followlinks=True):

@@ -161,9 +161,9 @@ VALUES = anything | st.sampled_from(
 
 @tries(30)
 @given(st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), VALUES, max_size=4))
-def test_any_settings_are_parsed_or_list_problems(given_values: dict[str, Any]):
+def test_any_settings_are_parsed_or_list_problems(raw_values: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
-        values = {name: value for name, value in given_values.items() if name not in ("config", "self")}
+        values = {name: value for name, value in raw_values.items() if name not in ("config", "self")}
         settings = outcome(lambda: load_settings(**{"state_dir": folder, **values}), refused=SettingsError)
         if isinstance(settings, Settings):
             settings.limits()

@@ -62,8 +62,8 @@ ONE = REQUESTS.map(line) | REQUESTS.map(line) | MESSAGES.map(line) | anything.ma
 LINES = st.lists(ONE | GIANTS, min_size=1, max_size=6)
 
 
-def expanded(one: bytes | tuple[bytes, bytes, int, bytes]) -> bytes:
-    return one if isinstance(one, bytes) else one[0] + one[1] * one[2] + one[3]
+def expanded(part: bytes | tuple[bytes, bytes, int, bytes]) -> bytes:
+    return part if isinstance(part, bytes) else part[0] + part[1] * part[2] + part[3]
 
 
 class Wire:

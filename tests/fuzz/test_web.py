@@ -97,10 +97,10 @@ BODIES |= st.sampled_from((b"[" * 16_000, b"{" * 20_000))
 BODIES |= st.sampled_from((b'{"ticket":5}', b'{"token":"good"}', b'{"ticket":"\\ud800"}'))
 
 
-async def answer(asked: Awaitable[Any]) -> Any:
+async def answer(answering: Awaitable[Any]) -> Any:
     """The answer, or the status of the refusal."""
     try:
-        return await asked
+        return await answering
     except Refused as refused:
         return refused.status
 
@@ -123,7 +123,7 @@ def test_any_console_request_is_authenticated_or_refused(headers: dict[str, str]
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    async def asked() -> None:
+    async def check_answers() -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": raw}
         request = Request(scope, receive)
         foreign = sent.get("origin", "http://127.0.0.1:1") != "http://127.0.0.1:1"
@@ -145,7 +145,7 @@ def test_any_console_request_is_authenticated_or_refused(headers: dict[str, str]
         )
 
     with quick():
-        anyio.run(asked)
+        anyio.run(check_answers)
 
 
 SUBJECT = Subject("c" * 16, "a.tif", "ab" * 32, "token:ann", "1.0")

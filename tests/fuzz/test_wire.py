@@ -28,7 +28,7 @@ def frame(kind: bytes, payload: bytes) -> bytes:
     return data.replace(b"\x10", b"\x10p").replace(b"\n", b"\x10n")
 
 
-def said(value: Any) -> bytes:
+def json_bytes(value: Any) -> bytes:
     return json.dumps(value).replace("1e+308", "1e999").encode()
 
 
@@ -36,8 +36,8 @@ OBJECTS = st.dictionaries(st.text(max_size=6), anything, max_size=3) | st.fixed_
     {"fraction": anything, "message": anything}
 )
 PAYLOADS = (
-    OBJECTS.map(said)
-    | anything.map(said)
+    OBJECTS.map(json_bytes)
+    | anything.map(json_bytes)
     | st.binary(max_size=40)
     | st.sampled_from((b"[" * 5000, b'{"a":' * 5000, b"9" * 5000, b'{"n":1e999}'))
 )
@@ -76,7 +76,7 @@ def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
     return [piece for piece in (*pieces, data) if piece]
 
 
-def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
+def read_frames(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
     """The frames, and True if the stream broke the protocol. The size in memory is checked after every piece."""
     reader, frames = FrameReader(), []
     reader.allow_requests = True
@@ -93,8 +93,8 @@ def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
 @tries(70)
 @given(STREAMS, SIZES)
 def test_frames_and_breaches_do_not_depend_on_pieces(data: bytes, sizes: list[int]):
-    frames, broken = heard(data, [])
-    assert heard(data, sizes) == heard(data, [1] * min(len(data), 3000)) == (frames, broken)
+    frames, broken = read_frames(data, [])
+    assert read_frames(data, sizes) == read_frames(data, [1] * min(len(data), 3000)) == (frames, broken)
     assert sum(isinstance(message, Final) for message in frames) <= 1
     assert not any(isinstance(message, Final) for message in frames[:-1])
     for message in frames:

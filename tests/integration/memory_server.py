@@ -226,8 +226,10 @@ class Server:
     def pipeline(self) -> Pipeline:
         return self.app.pipeline
 
-    async def call(self, tool: str, who: Principal = ANN, by: Approver | None = None, **given: Any) -> Reply:
-        return await self.pipeline.call(Request(tool, given, who, "test", by or NullApprover()))
+    async def call(
+        self, tool: str, who: Principal = ANN, by: Approver | None = None, **arguments: Any
+    ) -> Reply:
+        return await self.pipeline.call(Request(tool, arguments, who, "test", by or NullApprover()))
 
     async def make(self, output: str = "out.bin", by: Approver | None = None, who: Principal = ANN) -> Reply:
         return await self.call("make", who, by, path="in.bin", output=output)
@@ -269,7 +271,7 @@ def server(
     policy: str = "",
     concurrent: int = 2,
     world: World | None = None,
-    made_box: Callable[[World], Toolbox] = toolbox,
+    make_toolbox: Callable[[World], Toolbox] = toolbox,
     **settings: Any,
 ) -> Iterator[Server]:
     """A server on `folder/ws`, with the state that an earlier server left in `folder/state`."""
@@ -282,7 +284,7 @@ def server(
         settings["policy"] = str(folder / "policy.toml")
     world.gate.set()
     world.engine.set()
-    box = made_box(world)
+    box = make_toolbox(world)
     options = {
         "workspaces": [str(root)],
         "state_dir": str(folder / "state"),

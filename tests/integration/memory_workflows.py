@@ -139,7 +139,7 @@ def toolbox(
 @contextmanager
 def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = toolbox) -> Iterator[Server]:
     """A server on `folder/ws` with these tools, whose containers measure nothing and have enough memory."""
-    with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as served:
+    with pytest.MonkeyPatch.context() as patch, server(folder, world=world, make_toolbox=box) as served:
         measure_nothing(patch)
         pipeline, operations = served.app.pipeline, served.app.pipeline.operations
         checker = Checker(pipeline.drafting, StepStore(served.app.settings.state.workflows))
@@ -150,8 +150,10 @@ def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = tool
         yield served
 
 
-async def run(made: Server, *, word: str = "", fresh: bool = False, yes: bool | None = True) -> Reply:
-    return await made.call("workflow_run", by=Person(yes), workflow=document(word), fresh=fresh)
+async def run(
+    memory_server: Server, *, word: str = "", fresh: bool = False, yes: bool | None = True
+) -> Reply:
+    return await memory_server.call("workflow_run", by=Person(yes), workflow=document(word), fresh=fresh)
 
 
 def main(folder: Path, step: str, word: str) -> None:

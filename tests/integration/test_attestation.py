@@ -31,13 +31,13 @@ def probe(runner, make_template, workspace, cancel):
     """`probe()` attests a container with a workspace, a mask over the server's folder, and staging."""
     (workspace / "input.tif").write_bytes(b"raster")
 
-    def one():
+    def run_attestation():
         with StagingArea(Workspace.at(workspace, writable=True)).open("staging-0001", USER) as staging:
             base = make_template(handler("pass"), workspace=workspace, staging=staging.path)
             template = replace(base, masks=(PurePosixPath(workspace / RESERVED),))
             return attest(runner, template, staging.path, cancel)
 
-    return one
+    return run_attestation
 
 
 @pytest.fixture

@@ -222,9 +222,9 @@ LISTS, SINGLE = (
 )
 
 
-def rendered(path: str, given: Any, *words: str) -> list[str]:
+def rendered(path: str, arguments: Any, *words: str) -> list[str]:
     """The words that a call with these values passes to GDAL."""
-    bound = bind(packaged().algorithms[path], given, Context(packaged()), list(words))
+    bound = bind(packaged().algorithms[path], arguments, Context(packaged()), list(words))
     return render(bound.resolve(lambda _role, text: text))
 
 

@@ -239,12 +239,12 @@ def make(client: docker.DockerClient, image: Image, root: Path) -> Any:
     return output
 
 
-def plain(client: docker.DockerClient, image: Image, program: str, *arguments: str, **given: Any) -> Any:
+def plain(client: docker.DockerClient, image: Image, program: str, *arguments: str, **options: Any) -> Any:
     """Prints of a program, as JSON, in a container without our settings."""
     command = ["python3", "-c", program, *arguments]
     user = f"{USER[0]}:{USER[1]}"
     output = client.containers.run(
-        image.id, command, user=user, network_mode="none", remove=True, stderr=False, **given
+        image.id, command, user=user, network_mode="none", remove=True, stderr=False, **options
     )
     return json.loads(output)
 

@@ -123,7 +123,7 @@ def declaring(client, image):
     """`declaring(*lines)` is an image with these declarations, which is removed afterwards."""
     images = []
 
-    def one(*lines):
+    def commit_image(*lines):
         base = client.api.create_container(image.id, "true")["Id"]
         try:
             images.append(client.api.commit(base, changes=list(lines))["Id"])
@@ -131,7 +131,7 @@ def declaring(client, image):
             client.api.remove_container(base)
         return images[-1]
 
-    yield one
+    yield commit_image
     for name in images:
         client.api.remove_image(name, force=True)
 

@@ -141,7 +141,7 @@ with open("stations.csv", "w") as file: file.write("name,lon,lat\na,15.01,41.95\
 
 
 @pytest.fixture(scope="module")
-def kept(oracle: Oracle) -> Path:
+def example_data(oracle: Oracle) -> Path:
     folder = oracle.folder("examples")
     oracle.python(MAKE, str(folder))
     return folder
@@ -165,12 +165,12 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def fresh(own: Place, kept: Path) -> None:
+def fresh(own: Place, example_data: Path) -> None:
     """The data as it was before any example ran."""
     root = own.path(".")
     for path in root.iterdir():
         remove(path)
-    shutil.copytree(kept, root, dirs_exist_ok=True)
+    shutil.copytree(example_data, root, dirs_exist_ok=True)
 
 
 def ran(talk: Talk, example: dict[str, Any]) -> dict[str, Any]:
@@ -183,12 +183,12 @@ def ran(talk: Talk, example: dict[str, Any]) -> dict[str, Any]:
 
 
 def spring(
-    talk: Talk, own: Place, kept: Path, examples: list[dict[str, Any]], subtests: pytest.Subtests
+    talk: Talk, own: Place, example_data: Path, examples: list[dict[str, Any]], subtests: pytest.Subtests
 ) -> None:
     for example in examples:
         if example["algorithm"] in NO_DATA:
             continue
-        fresh(own, kept)
+        fresh(own, example_data)
         if (output := example["arguments"].get("output")) and example["algorithm"] not in IN_PLACE:
             remove(own.path(output))
         if first := BEFORE.get(example["algorithm"]):
@@ -204,10 +204,10 @@ def spring(
             assert codes <= MEANT.get(example["algorithm"], set()), (codes, result)
 
 
-def test_some_examples_run_and_their_checks_find_nothing(talk, own, kept, subtests):
-    spring(talk, own, kept, EXAMPLES[::FEW], subtests)
+def test_some_examples_run_and_their_checks_find_nothing(talk, own, example_data, subtests):
+    spring(talk, own, example_data, EXAMPLES[::FEW], subtests)
 
 
 @pytest.mark.nightly
-def test_all_examples_run_and_their_checks_find_nothing(talk, own, kept, subtests):
-    spring(talk, own, kept, [example for n, example in enumerate(EXAMPLES) if n % FEW], subtests)
+def test_all_examples_run_and_their_checks_find_nothing(talk, own, example_data, subtests):
+    spring(talk, own, example_data, [example for n, example in enumerate(EXAMPLES) if n % FEW], subtests)

@@ -27,7 +27,7 @@ WORKFLOW = ROOT / "examples" / "github" / "workflows.yml"
 CHECKED = ("addresses_by_district", "flood_depth", "terrain_for_web")
 
 
-def checkout(job: Job, _given: Mapping[str, Any]) -> None:
+def checkout(job: Job, _inputs: Mapping[str, Any]) -> None:
     """A repository as the example expects it: workflows and their data."""
     (job.workspace / "workflows").mkdir()
     for name in CHECKED:
@@ -35,11 +35,11 @@ def checkout(job: Job, _given: Mapping[str, Any]) -> None:
     subprocess.run([sys.executable, EXAMPLES / "make_data.py", job.workspace / "sample"], check=True)
 
 
-def setup_python(job: Job, given: Mapping[str, Any]) -> None:
+def setup_python(job: Job, inputs: Mapping[str, Any]) -> None:
     """A Python first in PATH that uses the packages of this environment, so that pip finds the dependencies
     installed.
     """
-    assert given["python-version"]
+    assert inputs["python-version"]
     folder = job.home / "python"
     venv.create(folder, with_pip=True)
     site = next((folder / "lib").glob("python*/site-packages"))
@@ -47,12 +47,12 @@ def setup_python(job: Job, given: Mapping[str, Any]) -> None:
     job.env["PATH"] = f"{folder / 'bin'}{os.pathsep}{job.env['PATH']}"
 
 
-def upload_artifact(job: Job, given: Mapping[str, Any]) -> None:
-    target = job.home / "artifacts" / given["name"]
-    if not (job.workspace / given["path"]).exists():  # a warning annotation of Actions
+def upload_artifact(job: Job, inputs: Mapping[str, Any]) -> None:
+    target = job.home / "artifacts" / inputs["name"]
+    if not (job.workspace / inputs["path"]).exists():  # a warning annotation of Actions
         return
-    shutil.copytree(job.workspace / given["path"], target)
-    job.artifacts[given["name"]] = target
+    shutil.copytree(job.workspace / inputs["path"], target)
+    job.artifacts[inputs["name"]] = target
 
 
 @pytest.fixture

@@ -57,8 +57,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def connected(one: Server, era: str = ERAS[0]) -> AsyncIterator[Wire]:
-    mcp_server = build(one.app, who=lambda _ctx: ANN)
+async def connected(memory_server: Server, era: str = ERAS[0]) -> AsyncIterator[Wire]:
+    mcp_server = build(memory_server.app, who=lambda _ctx: ANN)
     sending, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](100)
     outbox, received = anyio.create_memory_object_stream[SessionMessage](100)
     wire = Wire(sending, era)
@@ -84,18 +84,18 @@ async def connected(one: Server, era: str = ERAS[0]) -> AsyncIterator[Wire]:
         group.cancel_scope.cancel()
 
 
-def started(one: Server) -> int:
-    return len([job for job in one.world.jobs if job != "describe"])
+def started(memory_server: Server) -> int:
+    return len([job for job in memory_server.world.jobs if job != "describe"])
 
 
-def running(one: Server) -> int:
-    return len(one.pipeline.activity.all())
+def running(memory_server: Server) -> int:
+    return len(memory_server.pipeline.activity.all())
 
 
-async def let_go(one: Server) -> None:
+async def let_go(memory_server: Server) -> None:
     """Lets containers end after a call was cancelled, because in-memory containers cannot be killed."""
-    await eventually(lambda: any(call.scope.cancel_called for call in one.pipeline.activity.all()))
-    one.world.gate.set()
+    await eventually(lambda: any(call.scope.cancel_called for call in memory_server.pipeline.activity.all()))
+    memory_server.world.gate.set()
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -236,7 +236,7 @@ def showing(_world: World) -> Toolbox:
 
 
 async def test_same_plan_with_other_arguments_is_not_joined(tmp_path: Path):
-    with server(tmp_path, concurrent=4, made_box=showing) as memory_server:
+    with server(tmp_path, concurrent=4, make_toolbox=showing) as memory_server:
         memory_server.pipeline.activity.join_reads_after = 0.0
         memory_server.world.gate.clear()
         answers: dict[str, str] = {}

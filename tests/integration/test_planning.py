@@ -32,7 +32,7 @@ class Planning:
     lock: threading.Lock = field(default_factory=threading.Lock)
     now: int = 0
     most: int = 0
-    whole: int = 0  # plans that were completed
+    finished: int = 0  # plans that were completed
 
     def draft(self, arguments: In, context: Any) -> ImmediateResult:
         with self._counted():
@@ -74,12 +74,12 @@ def planning() -> Iterator[Planning]:
 
 @pytest.fixture
 def memory_server(tmp_path: Path, planning: Planning) -> Iterator[Server]:
-    with server(tmp_path, made_box=planning.toolbox) as started:
+    with server(tmp_path, make_toolbox=planning.toolbox) as started:
         yield started
         planning.enough.set()
 
 
-async def seen(condition: Any) -> None:
+async def wait_for(condition: Any) -> None:
     await anyio.to_thread.run_sync(until, condition)
 
 
@@ -89,11 +89,11 @@ async def test_many_principals_plan_within_the_thread_pool(memory_server: Server
         for number in range(CALLS):
             who = local(f"p{number % PRINCIPALS}")
             group.start_soon(lambda who=who: memory_server.call("plan", who, path="in.bin"))
-        await seen(lambda: planning.now == AT_ONCE)
+        await wait_for(lambda: planning.now == AT_ONCE)
         assert planning.most == AT_ONCE
         async with connected(memory_server) as wire:
             await wire.send("ping", 7)
-            await seen(lambda: 7 in wire.answers)
+            await wait_for(lambda: 7 in wire.answers)
         assert planning.finished == 0
         planning.enough.set()
     assert planning.finished == CALLS
@@ -106,9 +106,9 @@ async def test_cancelled_planning_ends_and_frees_its_threads(memory_server: Serv
         for number in range(CALLS):
             who = local(f"p{number % PRINCIPALS}")
             group.start_soon(lambda who=who: memory_server.call("plan", who, path="in.bin"))
-        await seen(lambda: planning.now == AT_ONCE)
+        await wait_for(lambda: planning.now == AT_ONCE)
         group.cancel_scope.cancel()
-    await seen(lambda: planning.now == 0)
+    await wait_for(lambda: planning.now == 0)
     assert planning.finished == 0
     for who in (ANN, BEN):
         assert (await memory_server.call("tell", who)).result == {"told": 1}

@@ -113,14 +113,14 @@ def kinds(make_template: TemplateMaker, workspace: Path, area: StagingArea) -> t
 def make(engine: DockerEngine, owner: Owner) -> Iterator[Callable[..., WarmPool]]:
     pools = []
 
-    def one(
+    def new_pool(
         *standing: SlotKey, most: int = 8, engine: Engine = engine, capacity: LockFileCapacity | None = None
     ) -> WarmPool:
         pools.append(WarmPool(Runner(engine, owner.id, capacity), Sizes(1, most, 600.0), lambda: standing))
         pools[-1].keep()
         return pools[-1]
 
-    yield one
+    yield new_pool
     for pool in pools:
         pool.close()
 

@@ -23,7 +23,7 @@ from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import known_tools, preflight, surface
 from tests.integration.worker_kit import Box
-from tests.integration.workflow_kit import made_ground, serving
+from tests.integration.workflow_kit import make_ground, serving
 from tests.oracle.container import Oracle
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
@@ -145,7 +145,7 @@ RASTERS: Mapping[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def ground(oracle: Oracle) -> Path:
-    folder = made_ground(oracle.folder("predictions"))
+    folder = make_ground(oracle.folder("predictions"))
     (folder / "wells.csv").write_text("id,lon,lat\n1,15.0,46.9\n2,15.1,47.0\n", encoding="ascii")
     roof = [[500000, 5500000, 1], [500010, 5500000, 2], [500010, 5500010, 3], [500000, 5500000, 1]]
     crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32633"}}
@@ -185,11 +185,11 @@ def drafts(ground: Path, calls: Mapping[str, tuple[str, dict[str, Any], str]] = 
     return planned
 
 
-def learned(oracle: Oracle, asked: Mapping[str, Draft]) -> Preflight:
+def learned(oracle: Oracle, planned: Mapping[str, Draft]) -> Preflight:
     """A preflight that has descriptions of all inputs of these calls."""
     known = preflight(Settings())
-    crs = tuple(dict.fromkeys(text for draft in asked.values() for text in crs_to_describe(draft)))
-    inputs = list(dict.fromkeys(source for draft in asked.values() for source in draft.inputs))
+    crs = tuple(dict.fromkeys(text for draft in planned.values() for text in crs_to_describe(draft)))
+    inputs = list(dict.fromkeys(source for draft in planned.values() for source in draft.inputs))
     for located, facts in zip(
         inputs, described(oracle, [source.path for source in inputs], crs), strict=True
     ):

@@ -18,7 +18,7 @@ from gdal_mcp.server.mcp import render
 from gdal_mcp.toolboxes.python.tool import PYTHON_IMAGE, SHOWN, run_python_tool
 from tests.calling import ANN, person
 from tests.png import png
-from tests.python import called, said, serving
+from tests.python import called, returned_texts, serving
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -63,7 +63,12 @@ path = inputs["in.txt"]
 try: open(path, "a")
 except OSError as error: result([os.listdir(os.path.dirname(path)), error.errno, arguments["n"], open(path).read()])
 """
-    assert said(app, code, inputs=["in.txt"], arguments={"n": 5})["result"] == [["in.txt"], 30, 5, "one two"]
+    assert returned_texts(app, code, inputs=["in.txt"], arguments={"n": 5})["result"] == [
+        ["in.txt"],
+        30,
+        5,
+        "one two",
+    ]
 
 
 @pytest.mark.nightly
@@ -96,7 +101,7 @@ def test_libraries_work_together_and_outputs_are_checked(equipped: App):
 @pytest.mark.nightly
 def test_the_packages_are_those_that_the_description_names(equipped: App):
     code = "from importlib.metadata import version\nfrom gdal_mcp_job import *\nresult({n: version(n) for n in arguments['names']})"
-    versions = said(equipped, code, arguments={"names": list(SHOWN)})["result"]
+    versions = returned_texts(equipped, code, arguments={"names": list(SHOWN)})["result"]
     assert versions == {name: PYTHON_IMAGE.locked[name] for name in SHOWN}
     assert all(f"{name} {version}" in run_python_tool().description for name, version in versions.items())
 
@@ -112,13 +117,13 @@ with rasterio.open(outputs["dem.tif"], "w", driver="GTiff", width=4, height=4, c
     dem.write(numpy.full((1, 4, 4), 7, "float32"))
 geopandas.GeoDataFrame(geometry=[shapely.LineString([(9, 48), (9.1, 48)])], crs=4326).to_file(outputs["roads.gpkg"])
 """
-    said(equipped, make, outputs=["dem.tif", "roads.gpkg"])
+    returned_texts(equipped, make, outputs=["dem.tif", "roads.gpkg"])
     lines = [
         line.partition(". ")[2]
         for line in run_python_tool().description.splitlines()
         if line[:2] in ("1.", "2.", "3.")
     ]
-    results = [said(equipped, **json.loads(line)) for line in lines]
+    results = [returned_texts(equipped, **json.loads(line)) for line in lines]
     assert [results[0]["value"], results[1]["result"], results[2]["result"]] == [
         "7.0",
         {"roads": 1},
@@ -181,7 +186,7 @@ result({"nan": [float("nan"), numpy.inf], "big": 1 << 100, "array": numpy.eye(2,
         "twice": {"index": {"0": "x", "1": "x"}, "n": {"0": 1, "1": 2}},  # and not one row
         "crs": "EPSG:3035",
     }
-    assert said(equipped, code)["result"] == expected
+    assert returned_texts(equipped, code)["result"] == expected
     for statement in ("a = []; a.append(a); result(a)", "result('x' * (1 << 24))"):
         refused = called(equipped, f"from gdal_mcp_job import result\n{statement}")
         assert "ValueError" in str(refused.error.untrusted["python"])

@@ -41,8 +41,8 @@ SHOPS = [
 SHOPS += [{**shop, "id": shop["id"] + 100} for shop in SHOPS[:7]]
 
 
-def length(one: tuple[int, int], other: tuple[int, int]) -> float:
-    (a, b), (c, d) = CROSSINGS[one], CROSSINGS[other]
+def length(start: tuple[int, int], end: tuple[int, int]) -> float:
+    (a, b), (c, d) = CROSSINGS[start], CROSSINGS[end]
     return hypot(a - c, b - d)
 
 

@@ -80,7 +80,9 @@ def talker(own: Place) -> Iterator[Talk]:
         yield new_talk
 
 
-def asked(talker: Talk, sql: str, *files: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+def query_answer(
+    talker: Talk, sql: str, *files: str
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     result = talker.done("query", inputs=list(files), sql=sql)
     return result["untrusted"]["report"]["rows"], {check["code"]: check for check in result.get("checks", ())}
 
@@ -114,23 +116,23 @@ GEOMETRY = {
 
 @pytest.mark.parametrize(("code", "count", "sql", "names"), TOLD)
 def test_geometries_that_make_an_answer_wrong_are_counted(talker: Talk, code, count, sql, names):
-    _, checks = asked(talker, sql, *(f"{name}.geojson" for name in names.split()))
+    _, checks = query_answer(talker, sql, *(f"{name}.geojson" for name in names.split()))
     assert {name for name in checks if name in GEOMETRY} == ({code} if code else set())
     if code:
         assert checks[code]["count"] == count
 
 
 def test_geometry_is_returned_if_selected_alone(talker: Talk):
-    rows, _ = asked(talker, "SELECT ST_Centroid(geom) FROM plots WHERE id = 0", "plots.geojson")
+    rows, _ = query_answer(talker, "SELECT ST_Centroid(geom) FROM plots WHERE id = 0", "plots.geojson")
     assert list(rows[0].values()) == ["POINT (5 5)"]
-    rows, _ = asked(talker, "SELECT id, geom FROM plots WHERE id = 0", "plots.geojson")
+    rows, _ = query_answer(talker, "SELECT id, geom FROM plots WHERE id = 0", "plots.geojson")
     assert rows == [{"id": 0}]
 
 
 @pytest.mark.parametrize("columns", ["AsText(geom)", "id, AsText(geom)", "AsText(geom), ST_AsText(geom)"])
 def test_geometry_text_is_a_column_without_alias_too(talker: Talk, own: Place, columns: str):
     sql = f"SELECT {columns} FROM edge WHERE id = 0"
-    rows, _ = asked(talker, sql, "edge.geojson")
+    rows, _ = query_answer(talker, sql, "edge.geojson")
     assert rows[0]["AsText(geom)"] == "POINT(10 5)"
     for ending in ("json", "csv"):
         name = f"text{len(columns)}.{ending}"
@@ -144,13 +146,13 @@ def test_a_statement_without_tables_needs_no_file(talker: Talk):
 
 
 def test_column_of_truth_like_letters_stays_text(talker: Talk):
-    rows, _ = asked(talker, "SELECT hem, flag FROM seasons ORDER BY id", "seasons.csv")
+    rows, _ = query_answer(talker, "SELECT hem, flag FROM seasons ORDER BY id", "seasons.csv")
     assert [row["hem"] for row in rows] == ["N", "N", "N"]
     assert [row["flag"] for row in rows] == [0, 1, 0]
 
 
 def test_column_type_is_inferred_from_all_rows(talker: Talk):
-    rows, _ = asked(talker, "SELECT v FROM late WHERE id = 150000", "late.csv")
+    rows, _ = query_answer(talker, "SELECT v FROM late WHERE id = 150000", "late.csv")
     assert rows == [{"v": "none"}]
 
 
@@ -163,14 +165,14 @@ def test_date_like_text_is_written_unchanged(talker: Talk, own: Place, oracle: O
         "part": "String",
         "day": "Date",
     }
-    rows, _ = asked(talker, "SELECT part, day FROM seasons ORDER BY id", "seasons.gpkg")
+    rows, _ = query_answer(talker, "SELECT part, day FROM seasons ORDER BY id", "seasons.gpkg")
     assert [row["part"] for row in rows] == ["1234-56-78", "0000-00-00", "2001-12-05"]
 
 
 def test_grouped_numbers_that_are_summed_are_told(talker: Talk):
-    _, checks = asked(talker, "SELECT sum(pop) AS n FROM grouped", "grouped.csv")
+    _, checks = query_answer(talker, "SELECT sum(pop) AS n FROM grouped", "grouped.csv")
     assert "numbers_with_commas" in checks or "decimal_comma" in checks
-    rows, checks = asked(
+    rows, checks = query_answer(
         talker, "SELECT sum(CAST(replace(pop, ',', '') AS REAL)) AS n FROM grouped", "grouped.csv"
     )
     assert rows == [{"n": 6500000.0}]
@@ -180,7 +182,7 @@ def test_grouped_numbers_that_are_summed_are_told(talker: Talk):
 def test_answer_does_not_wait_for_later_counts(talker: Talk):
     # the first rows are available at once; in total there are eight hundred million
     sql = "SELECT a.id AS n, b.id AS m FROM many a JOIN other b ON a.id + b.id > -1 JOIN edge e ON e.id < 2 LIMIT 3"
-    rows, checks = asked(talker, sql, "many.geojson", "other.geojson", "edge.geojson")
+    rows, checks = query_answer(talker, sql, "many.geojson", "other.geojson", "edge.geojson")
     assert len(rows) == 3
     assert checks.get("rows_unexamined", {}).get("verdict") == "unknown"
 
@@ -188,7 +190,7 @@ def test_answer_does_not_wait_for_later_counts(talker: Talk):
 def test_unreadable_statement_returns_all_rows_with_a_note(talker: Talk):
     # if read lazily, the table in the subquery would continue where its other reading is
     sql = "SELECT CAST(id AS UNSIGNED BIG INT) AS n, (SELECT count(*) FROM plots) AS m FROM plots ORDER BY id"
-    rows, checks = asked(talker, sql, "plots.geojson")
+    rows, checks = query_answer(talker, sql, "plots.geojson")
     assert rows == [{"n": 0, "m": 2}, {"n": 1, "m": 2}]
     assert {code: check.get("verdict") for code, check in checks.items()} == {
         "statement_unexamined": "unknown"

@@ -246,21 +246,21 @@ def test_an_algorithm_without_an_output_gives_its_rows(talker: Talk):
 
 
 def test_missing_name_is_answered_with_existing_names(talker: Talk):
-    def told(tool: str = "query", **arguments: Any) -> tuple[str, str]:
+    def error_texts(tool: str = "query", **arguments: Any) -> tuple[str, str]:
         error = talker.failed(tool, **arguments)
         return " ".join(error["untrusted"]["gdal"]), error["message"] + error["suggestion"]
 
     sources = {"inputs": {"t": "towns.csv", "z": "zones.geojson"}}
-    theirs, ours = told(**sources, sql="SELECT * FROM zone")
+    theirs, ours = error_texts(**sources, sql="SELECT * FROM zone")
     assert theirs.index('"zones"') < theirs.index('"t"')
     assert "name:en" not in ours
-    theirs, _ = told(**sources, sql="SELECT shar FROM t")
+    theirs, _ = error_texts(**sources, sql="SELECT shar FROM t")
     assert theirs.index('"share"') < theirs.index('"code"')
     misspelt = {"input": "zones.geojson", "sql": "SELECT nam FROM zones"}
-    theirs, _ = told("gdal_read", algorithm="vector info", arguments=misspelt)
+    theirs, _ = error_texts("gdal_read", algorithm="vector info", arguments=misspelt)
     assert '"name"' in theirs
     for name, use in (
         ("ST_DWithin(geom, geom, 1)", "PtDistWithin"),
         ("ST_Intersect(geom, geom)", "ST_Intersects"),
     ):
-        assert use in told(**sources, sql=f"SELECT {name} FROM z")[1]
+        assert use in error_texts(**sources, sql=f"SELECT {name} FROM z")[1]

@@ -15,11 +15,11 @@ def make(engine, make_template):
     """`make(labels)` is a real container with these labels that has not started."""
     containers = []
 
-    def one(marks):
+    def new_container(marks):
         containers.append(engine.create(make_template(handler("")), marks))
         return containers[-1]
 
-    yield one
+    yield new_container
     for container in containers:
         container.remove()
 

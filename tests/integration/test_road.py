@@ -32,7 +32,7 @@ def memory_server(tmp_path: Path) -> Iterator[Server]:
         yield started
 
 
-async def seen(condition: Any) -> None:
+async def wait_for(condition: Any) -> None:
     """Returns when the condition holds; other tasks continue meanwhile."""
     await anyio.to_thread.run_sync(until, condition)
 
@@ -51,7 +51,7 @@ class Held:
     async def start(self) -> None:
         self.server.world.gate.clear()
         self.group.start_soon(lambda: self.server.call("look", path="in.bin"))
-        await seen(lambda: "look" in self.server.world.jobs)
+        await wait_for(lambda: "look" in self.server.world.jobs)
 
     def let_go(self) -> None:
         self.server.world.gate.set()
@@ -103,7 +103,7 @@ async def test_approval_cancelled_in_queue_serves_the_repeated_call(
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as calls:
                     calls.start_soon(lambda: memory_server.make(by=person))
-                    await seen(lambda: memory_server.pipeline.admission.waiting == 1)
+                    await wait_for(lambda: memory_server.pipeline.admission.waiting == 1)
                     assert memory_server.states() == ["reserved"]
                     scope.cancel()
             assert memory_server.states() == ["released"]
@@ -117,7 +117,7 @@ async def test_cancelled_call_withdraws_its_unanswered_question(tmp_path: Path):
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as calls:
                 calls.start_soon(memory_server.make)
-                await seen(lambda: memory_server.states() == ["asked"])
+                await wait_for(lambda: memory_server.states() == ["asked"])
                 scope.cancel()
         assert memory_server.states() == ["expired"]
         assert memory_server.events()[-1]["outcome"] == "CANCELLED"
@@ -141,7 +141,7 @@ async def test_approval_withdrawn_in_queue_runs_nothing(tmp_path):
             await long_call.start()
             for number, name in enumerate(people, 1):
                 group.start_soon(call, name)
-                await seen(lambda number=number: memory_server.pipeline.admission.waiting == number)
+                await wait_for(lambda number=number: memory_server.pipeline.admission.waiting == number)
             row = people["a"].asked[0]
             memory_server.app.approvals.decide(row.id, Decision(False, "the person", "a page", "console"))
             long_call.let_go()
@@ -168,7 +168,7 @@ async def test_approval_just_before_waiting_ends_counts(
     class Silent(Person):
         async def ask(self, question: ApprovalQuestion) -> Decision | None:
             self.asked.append(question.row)
-            await seen(checked.is_set)
+            await wait_for(checked.is_set)
             memory_server.decide()
             return None
 
@@ -211,7 +211,7 @@ async def test_client_with_five_second_timeout_gets_its_question(
 
         async with anyio.create_task_group() as group:
             group.start_soon(again)
-            await seen(lambda: memory_server.app.approvals.approvals.pending()[-1].holder != "")
+            await wait_for(lambda: memory_server.app.approvals.approvals.pending()[-1].holder != "")
             row = memory_server.decide()
         assert row is not None
         assert (row.id, row.state) == (confirmation["approval"], "approved")
@@ -362,7 +362,7 @@ async def test_locked_database_blocks_only_its_own_call(tmp_path: Path):
         memory_server.pipeline.rates._unwritten.append((0, ANN.id, 0.0, 0))  # so that it has to write
         async with anyio.create_task_group() as group:
             group.start_soon(call)
-            await seen(memory_server.pipeline.activity.all)
+            await wait_for(memory_server.pipeline.activity.all)
             assert (await memory_server.call("look", BEN, path="in.bin")).error is None
             assert replies == []
             holder.execute("COMMIT")
@@ -379,7 +379,7 @@ async def test_silent_engine_delays_only_calls_that_need_it(memory_server: Serve
     async with anyio.create_task_group() as group:
         for _ in range(45):
             group.start_soon(lambda: memory_server.call("look", path="in.bin"))
-        await seen(lambda: memory_server.world.waiting_for_engine >= 4)
+        await wait_for(lambda: memory_server.world.waiting_for_engine >= 4)
         for who in (BEN, ANN):  # calls that need no engine are answered to both
             assert (await memory_server.call("tell", who)).result == {"told": 1}
         assert memory_server.world.waiting_for_engine == 4

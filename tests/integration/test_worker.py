@@ -64,10 +64,10 @@ class Worker:
         self.process.stdin.write(encode_job(request or {}, deadline, stay_seconds=stay))
         self.process.stdin.flush()
 
-    def run(self, *request, **given):
+    def run(self, *request, **options):
         """Like `finish`, with a job that is sent once the worker is ready."""
         self.wait_for(Ready)
-        self.give(*request, **given)
+        self.give(*request, **options)
         return self.finish()
 
     def finish(self):
@@ -90,12 +90,12 @@ def work():
     """`work(body, request={}, prepare="pass")` is a worker that received its job and has ended, with its exit code."""
     started = []
 
-    def one(body, request=None, **options):
+    def run_worker(body, request=None, **options):
         child = Worker(body, **options)
         started.append(child)
         return child, child.run(request)
 
-    yield one
+    yield run_worker
     for child in started:
         child.__exit__()
 

@@ -33,16 +33,16 @@ OFFICIAL = read("crs.toml")["official"]
 FEW = 5  # every so many of the questions that the search was tuned with
 
 
-def ask(box: Box, *asked: dict[str, Any]) -> list[dict[str, Any]]:
+def ask(box: Box, *questions: dict[str, Any]) -> list[dict[str, Any]]:
     jobs = (
         {"program": "find_crs", "query": "", "bbox": None, "limit": 5, "official": OFFICIAL, **question}
-        for question in asked
+        for question in questions
     )
     return [done.parsed for done in box.run(*jobs)]
 
 
-def first(found: dict[str, Any]) -> dict[str, Any]:
-    return found["matches"][0]
+def first(answer: dict[str, Any]) -> dict[str, Any]:
+    return answer["matches"][0]
 
 
 def test_usual_answer_to_a_plain_question_is_first(box: Box):

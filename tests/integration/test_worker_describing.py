@@ -92,7 +92,7 @@ def data(oracle: Oracle) -> Path:
 
 
 @pytest.fixture(scope="session")
-def told(box: Box, data: Path) -> dict[tuple[str, ...], Done]:
+def descriptions(box: Box, data: Path) -> dict[tuple[str, ...], Done]:
     """Descriptions by the names of an output and its sources, each in its own job, all in one process."""
     wanted = [*((name,) for name in CHECKS), *((name,) for name, _ in PLACES.values()), *APART]
     wanted += [(output, "nan.tif", source) for output, source in SAME]
@@ -104,8 +104,8 @@ def told(box: Box, data: Path) -> dict[tuple[str, ...], Done]:
 ImmediateResult = dict[tuple[str, ...], Done]
 
 
-def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle: Oracle, data: Path):
-    facts, independent = told["plain.tif",].facts, oracle.raster(data / "plain.tif")
+def test_a_raster_is_what_an_independent_gdal_says(descriptions: ImmediateResult, oracle: Oracle, data: Path):
+    facts, independent = descriptions["plain.tif",].facts, oracle.raster(data / "plain.tif")
     assert (facts["driver"], facts["size"]) == ("GTiff", independent["size"])
     assert facts["bytes"] == (data / "plain.tif").stat().st_size
     [band], [there] = facts["bands"], independent["bands"]
@@ -128,15 +128,15 @@ def test_unit_of_values_is_a_fact_if_declared(box: Box, data: Path):
     assert units == ["foot", "US survey foot", "metre", "other", None]
 
 
-def test_pixel_size_is_measured_along_rotated_sides(told: ImmediateResult):
+def test_pixel_size_is_measured_along_rotated_sides(descriptions: ImmediateResult):
     for name in ("quarter.tif", "tilted.tif"):
-        assert told[name,].facts["pixel_size"] == pytest.approx([60, 30])
-        assert told[name,].facts["rotated"]
-    assert told["plain.tif",].facts["pixel_size"] == [60, 60]
+        assert descriptions[name,].facts["pixel_size"] == pytest.approx([60, 30])
+        assert descriptions[name,].facts["rotated"]
+    assert descriptions["plain.tif",].facts["pixel_size"] == [60, 60]
 
 
-def test_layers_match_independent_gdal_with_names_by_position(told, oracle, data):
-    done = told["half.gpkg",]
+def test_layers_match_independent_gdal_with_names_by_position(descriptions, oracle, data):
+    done = descriptions["half.gpkg",]
     facts, names = done.facts, done.final["outputs"][0]["names"]
     independent = oracle.vector(data / "half.gpkg")["layers"]
     assert [layer["features"] for layer in facts["layers"]] == [2, 0]
@@ -150,14 +150,14 @@ def test_layers_match_independent_gdal_with_names_by_position(told, oracle, data
 
 
 @pytest.mark.claim("content.facts-apart")
-def test_no_file_text_is_among_the_facts(told: ImmediateResult):
+def test_no_file_text_is_among_the_facts(descriptions: ImmediateResult):
     for name in ("half.gpkg", "cube.nc", "plain.tif"):
-        text = json.dumps(told[name,].facts)
+        text = json.dumps(descriptions[name,].facts)
         assert not [word for word in ("zones", "nothing", "flag", "wind", "level", "UTM") if word in text]
 
 
-def test_multidimensional_dataset_lists_arrays_and_dimensions(told: ImmediateResult):
-    done = told["cube.nc",]
+def test_multidimensional_dataset_lists_arrays_and_dimensions(descriptions: ImmediateResult):
+    done = descriptions["cube.nc",]
     names = done.final["outputs"][0]["names"]
     assert [dimension["size"] for dimension in done.facts["dimensions"]] == [3, 4]
     assert names["dimensions"] == ["/time", "/level"]
@@ -175,11 +175,11 @@ PLACES = {
 }
 
 
-def test_the_place_on_earth(told: ImmediateResult, subtests: pytest.Subtests):
+def test_the_place_on_earth(descriptions: ImmediateResult, subtests: pytest.Subtests):
     for name in PLACES:
         with subtests.test(name=name):
             file, holds = PLACES[name]
-            done = told[file,]
+            done = descriptions[file,]
             assert done.final["code"] == 0
             assert holds(done.facts["wgs84"]), done.facts["wgs84"]
 
@@ -196,18 +196,18 @@ CHECKS = {
 }  # fmt: skip
 
 
-def test_file_gets_only_the_checks_that_fit(told: ImmediateResult, subtests: pytest.Subtests):
+def test_file_gets_only_the_checks_that_fit(descriptions: ImmediateResult, subtests: pytest.Subtests):
     for name in CHECKS:
         with subtests.test(name=name):
-            done = told[name,]
+            done = descriptions[name,]
             assert done.codes == CHECKS[name]
             assert (done.final["code"], done.final["failures"]) == (0, 0)
 
 
-def test_data_too_large_to_read_is_marked_sampled(told: ImmediateResult):
-    assert told["big.tif",].checks[0] == {"code": "constant", "sampled": True}
-    assert told["constant.tif",].checks == [{"code": "constant"}]
-    [check, unknown] = told["many.gpkg",].checks
+def test_data_too_large_to_read_is_marked_sampled(descriptions: ImmediateResult):
+    assert descriptions["big.tif",].checks[0] == {"code": "constant", "sampled": True}
+    assert descriptions["constant.tif",].checks == [{"code": "constant"}]
+    [check, unknown] = descriptions["many.gpkg",].checks
     assert check["sampled"]
     assert 0 < check["count"] == check["of"] < 20_001
     assert (unknown["code"], unknown["of"]) == ("values_unexamined", 20_001)
@@ -222,11 +222,11 @@ SAME = {
 }  # fmt: skip
 
 
-def test_only_an_unchanged_output_is_called_identical(told, subtests):
+def test_only_an_unchanged_output_is_called_identical(descriptions, subtests):
     for output, source in SAME:
         with subtests.test(output=output, source=source):
             expected = [{"code": "identical_to_input", "input": 1}] if SAME[output, source] else []
-            assert told[output, "nan.tif", source].checks == expected
+            assert descriptions[output, "nan.tif", source].checks == expected
 
 
 APART = {
@@ -235,10 +235,10 @@ APART = {
 }
 
 
-def test_an_output_apart_from_its_input_is_told(told: ImmediateResult, subtests: pytest.Subtests):
+def test_an_output_apart_from_its_input_is_told(descriptions: ImmediateResult, subtests: pytest.Subtests):
     for names in APART:
         with subtests.test(names=names):
-            assert told[names].codes == APART[names]
+            assert descriptions[names].codes == APART[names]
 
 
 def test_describing_leaves_nothing_behind(box: Box, data: Path):

@@ -48,26 +48,28 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def found(oracle: Oracle) -> dict[str, Any]:
+def libraries(oracle: Oracle) -> dict[str, Any]:
     python, isolated, switch, _worker, *words = gdal_command()
     return json.loads(oracle.must(python, isolated, switch, PROGRAM, *words))
 
 
-def test_what_libgdal_needs_is_loaded_before_it(found: dict[str, Any]):
-    assert len(found["needed"]) > 10
-    assert "libc.so.6" in found["needed"]
-    assert any(name.startswith("libproj.so") for name in found["first"])
-    assert not any(name.startswith("libgdal.so") for name in found["first"])
+def test_what_libgdal_needs_is_loaded_before_it(libraries: dict[str, Any]):
+    assert len(libraries["needed"]) > 10
+    assert "libc.so.6" in libraries["needed"]
+    assert any(name.startswith("libproj.so") for name in libraries["first"])
+    assert not any(name.startswith("libgdal.so") for name in libraries["first"])
     # the version of a file may differ from the one in its name
-    first = {name.partition(".so")[0] for name in found["first"]}
-    absent = [name for name in found["needed"] if name.partition(".so")[0] not in first]
+    first = {name.partition(".so")[0] for name in libraries["first"]}
+    absent = [name for name in libraries["needed"] if name.partition(".so")[0] not in first]
     assert absent == []
-    assert any(name.startswith("libgdal.so") for name in found["all"])
+    assert any(name.startswith("libgdal.so") for name in libraries["all"])
 
 
-def test_image_with_opaque_libgdal_still_works(found: dict[str, Any]):
-    assert found["unharmed"] == [True] * len(found["unharmed"])
+def test_image_with_opaque_libgdal_still_works(libraries: dict[str, Any]):
+    assert libraries["unharmed"] == [True] * len(libraries["unharmed"])
 
 
-def test_loading_skips_expensive_rarely_used_modules(found: dict[str, Any]):
-    assert not {"traceback", "numpy", "inspect", "dataclasses", "osgeo.gdal_array"} & set(found["modules"])
+def test_loading_skips_expensive_rarely_used_modules(libraries: dict[str, Any]):
+    assert not {"traceback", "numpy", "inspect", "dataclasses", "osgeo.gdal_array"} & set(
+        libraries["modules"]
+    )

@@ -83,9 +83,9 @@ ASKED = {
 }  # fmt: skip
 
 
-def preview(path: Path | str, **asked: object) -> dict[str, object]:
+def preview(path: Path | str, **options: object) -> dict[str, object]:
     """The job that draws this file."""
-    return {"program": "preview", "inputs": [str(path)], "preview": asked}
+    return {"program": "preview", "inputs": [str(path)], "preview": options}
 
 
 @pytest.fixture(scope="session")
@@ -95,15 +95,15 @@ def shown(box: Box, data: Path) -> dict[str, Done]:
 
 
 @pytest.fixture(scope="session")
-def seen(box: Box, shown: dict[str, Done]) -> dict[str, Picture]:
+def pictures(box: Box, shown: dict[str, Done]) -> dict[str, Picture]:
     return dict(zip(shown, box.pictures(*shown.values()), strict=True))
 
 
 @pytest.mark.claim("content.pictures-bounded")
-def test_every_picture_is_bounded_and_described(shown, seen, subtests):
+def test_every_picture_is_bounded_and_described(shown, pictures, subtests):
     for name in ASKED:
         with subtests.test(name=name):
-            done, picture, pixels = shown[name], seen[name], ASKED[name].get("pixels", 512)
+            done, picture, pixels = shown[name], pictures[name], ASKED[name].get("pixels", 512)
             assert (done.final["code"], done.final["failures"]) == (0, 0)
             assert max(picture.width, picture.height) <= pixels
             assert min(picture.width, picture.height) >= 8
@@ -151,10 +151,10 @@ HOLDS: dict[str, tuple[str, Callable[[Picture], bool]]] = {
 }  # fmt: skip
 
 
-def test_a_picture_shows_what_is_there(seen: dict[str, Picture], subtests: pytest.Subtests):
+def test_a_picture_shows_what_is_there(pictures: dict[str, Picture], subtests: pytest.Subtests):
     for what, (name, holds) in HOLDS.items():
         with subtests.test(what):
-            assert holds(seen[name])
+            assert holds(pictures[name])
 
 
 def test_what_is_empty_coarse_or_cut_is_told(shown: dict[str, Done]):
@@ -183,8 +183,8 @@ def test_bands_are_selected_and_missing_one_is_error(box: Box, data: Path):
     assert (absent.final["code"], absent.picture) == (1, None)
 
 
-def test_polygon_has_light_fill_outline_and_clear_hole(seen: dict[str, Picture]):
-    picture = seen["square.gpkg"]
+def test_polygon_has_light_fill_outline_and_clear_hole(pictures: dict[str, Picture]):
+    picture = pictures["square.gpkg"]
     assert (picture.width, picture.height) == (512, 512)
     row = [picture.at(x, 256) for x in range(512)]
     inside, hole = row[100], row[256]
@@ -195,8 +195,8 @@ def test_polygon_has_light_fill_outline_and_clear_hole(seen: dict[str, Picture])
     assert all(row[x][:3] == inside[:3] for x in edges)
 
 
-def test_layers_differ_in_colour_and_points_are_visible(seen: dict[str, Picture]):
-    picture = seen["layers.gpkg"]
+def test_layers_differ_in_colour_and_points_are_visible(pictures: dict[str, Picture]):
+    picture = pictures["layers.gpkg"]
     point, area = picture.at(256, 256), picture.at(100, 256)
     assert point[3] == 255
     assert point[:3] != area[:3]

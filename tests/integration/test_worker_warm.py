@@ -199,24 +199,24 @@ TELLING = {
 
 
 @pytest.fixture(scope="module")
-def told(box: Box, data: Path, oracle: Oracle) -> list[Done]:
+def done_jobs(box: Box, data: Path, oracle: Oracle) -> list[Done]:
     return answers(box, data, oracle.folder("told"), warmed=True)[0]
 
 
 @pytest.mark.parametrize("name", TELLING)
-def test_job_reports_progress_from_start_to_end(told: list[Done], name: str):
+def test_job_reports_progress_from_start_to_end(done_jobs: list[Done], name: str):
     number, title = TELLING[name]
-    fractions, words = zip(*told[number].told, strict=True)
+    fractions, words = zip(*done_jobs[number].told, strict=True)
     assert list(fractions) == sorted(fractions)
     assert fractions[0] <= 0.9  # by the program itself
     assert fractions[-1] == 1.0
     assert all(words)
     assert title in words or any(word.startswith("Processing") for word in words)
-    assert [fraction for fraction, word in told[number].told if word == "drawing the preview"] == [0.95]
+    assert [fraction for fraction, word in done_jobs[number].told if word == "drawing the preview"] == [0.95]
 
 
-def test_a_script_prints_its_progress_as_ever(told: list[Done], oracle: Oracle, data: Path):
+def test_a_script_prints_its_progress_as_ever(done_jobs: list[Done], oracle: Oracle, data: Path):
     words = ["-o", str(oracle.folder("merged") / "merge.tif"), str(data / "dem.tif"), str(data / "dem.tif")]
     printed = oracle.must("python3", "-c", "import sys; from osgeo_utils import gdal_merge; sys.exit(gdal_merge.main(sys.argv))", *words)  # fmt: skip
     assert "100" in printed
-    assert told[9].printed + told[9].shown == printed
+    assert done_jobs[9].printed + done_jobs[9].shown == printed

@@ -21,7 +21,7 @@ def world() -> Steps:
 
 
 @pytest.fixture
-def made(tmp_path: Path, world: Steps) -> Iterator[Server]:
+def memory_server(tmp_path: Path, world: Steps) -> Iterator[Server]:
     with workflows(tmp_path, world) as memory_server:
         for name in ("one", "two"):
             (memory_server.root / f"{name}.bin").write_bytes(name.encode())
@@ -31,38 +31,38 @@ def made(tmp_path: Path, world: Steps) -> Iterator[Server]:
         yield memory_server
 
 
-def test_file_with_reset_time_is_another_input(made: Server, world: Steps):
-    path = made.root / "one.bin"
+def test_file_with_reset_time_is_another_input(memory_server: Server, world: Steps):
+    path = memory_server.root / "one.bin"
     before = path.stat()
     path.write_bytes(b"ONE")  # in place, with the same size
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert anyio.run(lambda: run(made)).error is None
+    assert anyio.run(lambda: run(memory_server)).error is None
     assert sorted(world.ran) == ["a", "b"]
-    assert (made.root / "b.bin").read_bytes() == joined("", joined("", b"ONE"))
+    assert (memory_server.root / "b.bin").read_bytes() == joined("", joined("", b"ONE"))
 
 
-def test_text_resembling_a_result_name_is_not_it(made: Server, world: Steps):
+def test_text_resembling_a_result_name_is_not_it(memory_server: Server, world: Steps):
     for word, again in (("<a.0>", ["b"]), ("${steps.a}", ["b"]), ("<here>/b.bin", ["b"]), ("<a.0>", [])):
-        assert anyio.run(lambda word=word: run(made, word=word)).error is None
+        assert anyio.run(lambda word=word: run(memory_server, word=word)).error is None
         assert (word, world.ran) == (word, again)
         world.ran.clear()
 
 
-def check(made: Server, checked: dict[str, Any]) -> Reply:
-    return anyio.run(lambda: made.call("workflow_check", workflow=checked))
+def check(memory_server: Server, checked: dict[str, Any]) -> Reply:
+    return anyio.run(lambda: memory_server.call("workflow_check", workflow=checked))
 
 
-def test_check_names_the_unaccepted_argument(made: Server):
+def test_check_names_the_unaccepted_argument(memory_server: Server):
     wrong = document()
     wrong["steps"][0]["arguments"]["colour"] = "red"
-    steps = {step["id"]: step for step in check(made, wrong).result["steps"]}
+    steps = {step["id"]: step for step in check(memory_server, wrong).result["steps"]}
     assert steps["a"]["state"] == "wrong"
     assert "colour" in str(steps["a"]["error"])
 
 
-def test_check_refuses_workflow_without_outputs_like_a_run(made: Server):
+def test_check_refuses_workflow_without_outputs_like_a_run(memory_server: Server):
     without = {name: value for name, value in document().items() if name != "outputs"}
-    run_reply = anyio.run(lambda: made.call("workflow_run", workflow=without))
-    errors = [reply.error and reply.error.message for reply in (check(made, without), run_reply)]
+    run_reply = anyio.run(lambda: memory_server.call("workflow_run", workflow=without))
+    errors = [reply.error and reply.error.message for reply in (check(memory_server, without), run_reply)]
     assert errors[0]
     assert errors[0] == errors[1]

@@ -23,7 +23,7 @@ from mcp_types import TextContent
 from gdal_mcp.calls.workflows.document import bind, load
 from gdal_mcp.testing.client import CallFailed, GdalMcpClient
 from tests import serving as web
-from tests.integration.workflow_kit import EXAMPLES, events, files, made_ground, mistaken, options, serving
+from tests.integration.workflow_kit import EXAMPLES, events, files, make_ground, mistaken, options, serving
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -133,7 +133,7 @@ class Example:
         ]
 
 
-def made_cogs(ground: Path) -> dict[str, bytes]:
+def make_cogs(ground: Path) -> dict[str, bytes]:
     """COGs for a web server, made from data of the workspace, by their paths on the server."""
     files = {}
     with serving(ground) as client:
@@ -161,10 +161,10 @@ def stac_item(href: str) -> bytes:
 
 @pytest.fixture
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Example]:
-    name, ground = request.param, made_ground(tmp_path)
+    name, ground = request.param, make_ground(tmp_path)
     with ExitStack() as stack:
         if name == "remote_study_area":
-            handler = type("Handler", (Files,), {"files": made_cogs(ground)})
+            handler = type("Handler", (Files,), {"files": make_cogs(ground)})
             server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
             stack.enter_context(web.serving(server))
             host = f"http://127.0.0.1:{server.server_port}"

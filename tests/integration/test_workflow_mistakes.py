@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.testing.client import CallFailed
-from tests.integration.workflow_kit import events, files, made_ground, serving
+from tests.integration.workflow_kit import events, files, make_ground, serving
 
 pytestmark = pytest.mark.engine
 
@@ -97,7 +97,7 @@ INVALID: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_ground(tmp_path_factory.mktemp("mistakes"))
+    return make_ground(tmp_path_factory.mktemp("mistakes"))
 
 
 @pytest.fixture(scope="module")

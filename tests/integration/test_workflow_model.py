@@ -258,7 +258,7 @@ class WorkflowModel(RuleBasedStateMachine):
         self.files = {**before, **inputs}
 
     @invariant()
-    def the_workspace_is_whole(self) -> None:
+    def the_workspace_is_complete(self) -> None:
         contents = {path.name: path.read_bytes() for path in self.root.iterdir() if path.is_file()}
         assert contents == self.files
 
@@ -393,8 +393,8 @@ def mistaken(folder: Path) -> Iterator[Server]:
         yield memory_server
 
 
-def run_by(made: Server, person: Approver, **more: Any) -> Reply:
-    return anyio.run(lambda: made.call("workflow_run", by=person, workflow=document(), **more))
+def run_by(memory_server: Server, person: Approver, **more: Any) -> Reply:
+    return anyio.run(lambda: memory_server.call("workflow_run", by=person, workflow=document(), **more))
 
 
 def differences(row: Approval) -> set[str]:

@@ -21,7 +21,7 @@ from tests.integration.workflow_kit import (
     containers,
     events,
     files,
-    made_ground,
+    make_ground,
     mistaken,
     options,
     program,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.engine
 @pytest.fixture
 def ground(tmp_path: Path) -> Path:
     """A workspace with the data of the examples."""
-    return made_ground(tmp_path)
+    return make_ground(tmp_path)
 
 
 def test_workflow_is_one_question_one_undo_equal_results(ground: Path):
@@ -141,7 +141,7 @@ def text_of(client: GdalMcpClient, uri: str) -> str:
     return str(client.portal.call(client.client.read_resource, uri).contents[0].text)
 
 
-def made_steps(ground: Path, call_id: str) -> list[Call]:
+def recorded_steps(ground: Path, call_id: str) -> list[Call]:
     registry = Registry(ground.parent / "state" / "registry.sqlite")
     try:
         assert [call.tool for call in registry.search().items if call.id == call_id] == ["workflow_run"]
@@ -155,7 +155,7 @@ def made_steps(ground: Path, call_id: str) -> list[Call]:
 def test_each_step_is_a_call_without_history_row(ground: Path):
     with serving(ground) as client:
         result = client.call("workflow_run", workflow="addresses_by_district.yaml")
-        steps = made_steps(ground, result["receipt"]["call_id"])
+        steps = recorded_steps(ground, result["receipt"]["call_id"])
         record = json.loads(text_of(client, f"gdal://calls/{result['receipt']['call_id']}"))
     assert [step.id for step in steps] == [step["call_id"] for step in result["steps"]]
     assert [step.outcome for step in steps] == ["OK", "OK"]

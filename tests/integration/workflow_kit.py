@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
 PASSED_ON = ("KUBECONFIG", "DOCKER_HOST", "PATH", "HOME")
 
 
-def made_ground(tmp_path: Path) -> Path:
+def make_ground(tmp_path: Path) -> Path:
     """A workspace with the data of the examples."""
     folder = tmp_path / "maps"
     subprocess.run([sys.executable, EXAMPLES / "make_data.py", folder], check=True)

@@ -86,7 +86,7 @@ def both(ground: Ground, waiting: int) -> Iterator[tuple[Server, Server]]:
         yield servers[0], servers[1]
 
 
-def told(
+def print_comparison(
     name: str, measure: Callable[[Server], float], servers: tuple[Server, Server], rounds: int = ROUNDS
 ) -> None:
     rows = []
@@ -120,11 +120,13 @@ def main() -> None:
     with laid(os.environ["KUBECONFIG"], image) as ground:
         for pool, waiting in (("cold", 0), ("warm", AT_ONCE)):
             with both(ground, waiting) as servers:
-                told(f"info, {pool}", methodcaller("call", pool), servers)
+                print_comparison(f"info, {pool}", methodcaller("call", pool), servers)
                 for server in servers:
                     print(f"    of which, in ms: {server.parts()}", flush=True)
-                told(f"the server's own processor, {pool}", processor(pool), servers, 3)
-                told(f"one of {SUSTAINED} calls, {AT_ONCE} at once, {pool}", Server.sustained, servers, 3)
+                print_comparison(f"the server's own processor, {pool}", processor(pool), servers, 3)
+                print_comparison(
+                    f"one of {SUSTAINED} calls, {AT_ONCE} at once, {pool}", Server.sustained, servers, 3
+                )
 
 
 if __name__ == "__main__":

@@ -171,20 +171,20 @@ def test_chart_server_accepts_first_token_and_answers_http(ground, client, tmp_p
         assert '"state": "failed"' not in rows, rows
 
 
-def pod_of(ground: Ground, made: Installed, statuses: str) -> dict[str, Any]:
+def pod_of(ground: Ground, release: Installed, statuses: str) -> dict[str, Any]:
     """The server's Pod, or the status of its first container of a kind once it runs; empty before."""
-    pods = ask(ground.admin, "GET", f"{_CORE}/namespaces/{made.server}/pods")["items"]
+    pods = ask(ground.admin, "GET", f"{_CORE}/namespaces/{release.server}/pods")["items"]
     if not pods or not statuses:
         return dict(pods[0]) if pods else {}
     (status,) = pods[0]["status"].get(statuses) or [{}]
     return dict(status) if "running" in status.get("state", {}) else {}
 
 
-def executed(ground: Ground, made: Installed, command: str, container: str = "first-token") -> str:
+def executed(ground: Ground, release: Installed, command: str, container: str = "first-token") -> str:
     """The output of a command in the server's Pod."""
-    pod = pod_of(ground, made, "")["metadata"]["name"]
+    pod = pod_of(ground, release, "")["metadata"]["name"]
     words = [("command", word) for word in command.split()] + [("container", container), ("stdout", "true")]
-    path = f"{_CORE}/namespaces/{made.server}/pods/{pod}/exec?{urlencode(words)}"
+    path = f"{_CORE}/namespaces/{release.server}/pods/{pod}/exec?{urlencode(words)}"
     wire, output = connect(ground.admin.cluster, path), b""
     with contextlib.closing(wire):
         while readable([wire], 120.0) and (pieces := wire.receive()) is not None:

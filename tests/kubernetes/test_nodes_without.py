@@ -30,19 +30,19 @@ def attested(bench: Bench, **changes: Any) -> tuple[Row, ...]:
         cancel.close()
 
 
-def told(rows: tuple[Row, ...]) -> Mapping[str, str]:
+def warned_rows(rows: tuple[Row, ...]) -> Mapping[str, str]:
     return {row.name: row.found for row in rows if row.verdict == "warning"}
 
 
 def test_a_kernel_without_landlock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """As found by the gate if the kernel does not have the system call."""
-    assert told(attested(bench, nodes_without=("landlock", "pids-limit"))) == {}
+    assert warned_rows(attested(bench, nodes_without=("landlock", "pids-limit"))) == {}
     gate = pod_module.source("sandbox.engines.k8s", "gate.py")
     monkeypatch.setattr(pod_module, "source", lambda *_: gate.replace("    if abi < 1:", "    if True:"))
     for lacking in ((), ("pids-limit",)):
         with pytest.raises(AttestationFailed):
             attested(bench, nodes_without=lacking)
-    reported = told(attested(bench, nodes_without=("landlock",)))
+    reported = warned_rows(attested(bench, nodes_without=("landlock",)))
     assert {*reported} == {"scratch /tmp", "open files of the Pod"}
     assert "/dev/termination-log" in reported["open files of the Pod"]
 
@@ -53,7 +53,7 @@ def test_a_node_without_a_limit_of_processes(bench: Bench) -> None:
     for lacking in ((), ("landlock",)):
         with pytest.raises(AttestationFailed):
             attested(bench, limits=fewer, nodes_without=lacking)
-    assert {*told(attested(bench, limits=fewer, nodes_without=("pids-limit",)))} == {"processes"}
+    assert {*warned_rows(attested(bench, limits=fewer, nodes_without=("pids-limit",)))} == {"processes"}
 
 
 def test_runtime_class_is_applied_and_its_kernel_reported(bench: Bench, ground: Ground) -> None:

@@ -104,7 +104,7 @@ class Oracle:
     out: Path
 
     def run(self, *argv: str) -> Said:
-        return self.runs.one(None, argv)
+        return self.runs.execute(None, argv)
 
     def must(self, *argv: str) -> str:
         """The output of a command that must succeed."""
@@ -112,7 +112,7 @@ class Oracle:
 
     def python(self, source: str, *arguments: str) -> str:
         """The output of a Python program that must succeed."""
-        return _succeeded(self.runs.one(source, arguments), arguments)
+        return _succeeded(self.runs.execute(source, arguments), arguments)
 
     def folder(self, name: str) -> Path:
         """A new empty folder to which it may write."""
@@ -152,7 +152,7 @@ class _Commands:
     lock: threading.Lock = field(default_factory=threading.Lock)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def one(self, source: str | None, argv: tuple[str, ...]) -> Said:
+    def execute(self, source: str | None, argv: tuple[str, ...]) -> Said:
         received = {1: bytearray(), 2: bytearray()}
         with self.lock:
             number = next(self.numbers)

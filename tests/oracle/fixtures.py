@@ -15,24 +15,24 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def seen_by_oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def oracle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("grounds")
     folder.chmod(0o755)
     return folder
 
 
 @pytest.fixture(scope="session")
-def oracle(image: Image, seen_by_oracle: Path) -> Iterator[Oracle]:
-    with oracle_over(image.id, seen_by_oracle) as started:
+def oracle(image: Image, oracle_folder: Path) -> Iterator[Oracle]:
+    with oracle_over(image.id, oracle_folder) as started:
         yield started
 
 
 @pytest.fixture(scope="session")
-def grounds(seen_by_oracle: Path) -> Path:
+def grounds(oracle_folder: Path) -> Path:
     """The folder for the tests of one test folder: workspaces, state, and files outside them. Each importing module
     has its own.
     """
-    folder = seen_by_oracle / str(next(_NUMBERS))
+    folder = oracle_folder / str(next(_NUMBERS))
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
     return folder

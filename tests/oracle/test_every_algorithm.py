@@ -149,7 +149,9 @@ def test_what_it_makes_is_the_same(replies, oracle, place, subtests):
                 (shutil.copytree if old.is_dir() else shutil.copy)(old, into / new)
             oracle.must(*(word.replace(STAGING, str(into)) for word in argv))
             target = Path(content["outputs"][0]["path"])
-            assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, into / target.name)
+            assert _content(run["makes"], oracle, target) == _content(
+                run["makes"], oracle, into / target.name
+            )
 
 
 def _check_operation(run: dict[str, Any], place: Place, oracle: Oracle) -> None:
@@ -161,10 +163,10 @@ def _check_operation(run: dict[str, Any], place: Place, oracle: Oracle) -> None:
         return
     target = place.path(arguments["destination"])
     source = place.path("dem.tif" if taken else arguments["source"])
-    assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, source)
+    assert _content(run["makes"], oracle, target) == _content(run["makes"], oracle, source)
 
 
-def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
+def _content(kind: str, oracle: Oracle, path: Path) -> Any:
     """The comparable content of an output."""
     if kind == "raster":
         facts = oracle.raster(path)

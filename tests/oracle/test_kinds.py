@@ -71,7 +71,7 @@ def same(ours: Any, theirs: Any) -> bool:
         return bool(ours == theirs)
 
 
-def told_of(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
+def reported_bands(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
     """Every number that GDAL reports for the bands: statistics, extremes, histogram, checksum, also of masks and
     overviews.
     """
@@ -80,7 +80,7 @@ def told_of(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
     return list(json.loads(oracle.must("env", "GDAL_PAM_ENABLED=NO", *words, str(path)))["bands"])
 
 
-def kept_in(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
+def stored_bands(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
     """The stored content of a file's bands: checksums of pixels and overviews, and stored statistics."""
     words = ("gdal", "raster", "info", "--checksum", "--format=json")
     return list(json.loads(oracle.must(*words, str(path)))["bands"])
@@ -115,7 +115,7 @@ def compare_info(
 ) -> None:
     for name, bands in reports(talk, names).items():
         with subtests.test(name=name):
-            assert same(bands, told_of(oracle, place.workspace / name))
+            assert same(bands, reported_bands(oracle, place.workspace / name))
 
 
 def test_statistics_histograms_and_checksums(talk, place, oracle, subtests):
@@ -211,7 +211,7 @@ def compare_written(
         into = oracle.folder(f"{algorithm.replace(' ', '-')}-{kind.type}") / output
         words = command.format(i=place.path(source), o=into, f=place.workspace)
         oracle.must("env", "GDAL_PAM_ENABLED=NO", "sh", "-c", words)
-        assert same(kept_in(oracle, place.path(output)), kept_in(oracle, into))
+        assert same(stored_bands(oracle, place.path(output)), stored_bands(oracle, into))
 
 
 def test_what_is_written(talk, place, oracle, subtests):
@@ -272,7 +272,7 @@ def test_a_mosaic_has_the_statistics_of_its_sources(talk, place, oracle, subtest
             into = oracle.folder(f"mosaic-{kind}") / output
             words = ("gdal", "raster", "convert", "-q", "--format=COG", "--co=STATISTICS=YES")
             oracle.must(*words, str(place.path(mosaic)), str(into))
-            assert same(kept_in(oracle, place.path(output)), kept_in(oracle, into))
+            assert same(stored_bands(oracle, place.path(output)), stored_bands(oracle, into))
 
 
 def test_zones_of_every_type(talk, place, oracle, subtests):

@@ -130,8 +130,8 @@ def test_setup_building_a_standin_ends_with_image_used(monkeypatch: pytest.Monke
     assert built == ["the engine"]
 
 
-@pytest.mark.parametrize(("found", "builds"), [(0, 0), (1, 1)])
-def test_concurrent_build_is_awaited_and_not_repeated(monkeypatch, found, builds):
+@pytest.mark.parametrize(("exit_status", "builds"), [(0, 0), (1, 1)])
+def test_concurrent_build_is_awaited_and_not_repeated(monkeypatch, exit_status, builds):
     monkeypatch.delenv("GDAL_MCP_IMAGE", raising=False)
     started: list[str] = []
     flock = fcntl.flock
@@ -147,8 +147,8 @@ def test_concurrent_build_is_awaited_and_not_repeated(monkeypatch, found, builds
         monkeypatch.setattr(standin.fcntl, "flock", until_it_is_free)
         monkeypatch.setattr(standin, "_target", lambda _: None)
         monkeypatch.setattr(standin, "build", lambda *_: started.append("build"))
-        monkeypatch.setattr(standin.pull, "main", lambda: found)
-        assert standin.main() == found
+        monkeypatch.setattr(standin.pull, "main", lambda: exit_status)
+        assert standin.main() == exit_status
     assert len(started) == builds
 
 

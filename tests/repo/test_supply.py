@@ -57,7 +57,7 @@ def versions(name: str) -> dict[str, set[str]]:
     return by_name
 
 
-def asked(*lists: list[str]) -> list[Requirement]:
+def requirements(*lists: list[str]) -> list[Requirement]:
     return [Requirement(line) for lines in lists for line in lines]
 
 
@@ -72,10 +72,10 @@ EXTRAS = [
 ]
 DECLARED = {
     # packages of an extra are tested in the versions of the lock, too
-    "dev.txt": asked(OWN, EXTRAS, PROJECT["dependency-groups"]["dev"], listed("build.in")),
-    "server.txt": asked(OWN),
-    "site.txt": asked(PROJECT["dependency-groups"]["site"]),
-    "package.txt": asked(listed("package.in"), PROJECT["build-system"]["requires"]),
+    "dev.txt": requirements(OWN, EXTRAS, PROJECT["dependency-groups"]["dev"], listed("build.in")),
+    "server.txt": requirements(OWN),
+    "site.txt": requirements(PROJECT["dependency-groups"]["site"]),
+    "package.txt": requirements(listed("package.in"), PROJECT["build-system"]["requires"]),
 }
 
 
@@ -108,8 +108,8 @@ def test_no_two_locks_hold_different_package_versions():
 
 @pytest.mark.claim("supply.locked")
 def test_server_image_has_nothing_for_developers():
-    developers = asked(PROJECT["dependency-groups"]["dev"], EXTRAS)
-    own = {canonicalize_name(requirement.name) for requirement in asked(OWN)}
+    developers = requirements(PROJECT["dependency-groups"]["dev"], EXTRAS)
+    own = {canonicalize_name(requirement.name) for requirement in requirements(OWN)}
     # our own dependencies may need one of these
     tools = {canonicalize_name(requirement.name) for requirement in developers} - own - {"packaging"}
     assert tools

@@ -38,7 +38,7 @@ class Case:
     def fails(self) -> bool:
         return not self.oracle
 
-    def given(self, output: str) -> dict[str, Any]:
+    def arguments_for(self, output: str) -> dict[str, Any]:
         arguments: dict[str, Any] = json.loads(json.dumps(dict(self.arguments)).replace(OUTPUT, output))
         return arguments
 

@@ -65,15 +65,15 @@ class Lane:
     def run(self, hand: Sequence[Case], until: float) -> None:
         """Runs these cases, and then random ones until that moment of the monotonic clock."""
         for case in hand:
-            self.calls.append(self._one(case))
+            self.calls.append(self._call(case))
         while time.monotonic() < until:
-            self.calls.append(self._one(self._random.choice(DECK)))
+            self.calls.append(self._call(self._random.choice(DECK)))
 
-    def _one(self, case: Case) -> Noted:
+    def _call(self, case: Case) -> Noted:
         output = f"{self.name}-{next(self._numbers)}{case.suffix or '.tif'}"
         chance, moment = self._random.random(), self._random.uniform(0.001, LATEST_CANCEL)
         cancels = case.cancelled or (case in GOOD and chance < CANCELLED_SHARE)
-        future = self.talk.start(case.tool, **case.given(output))
+        future = self.talk.start(case.tool, **case.arguments_for(output))
         try:
             return self._judged(case, future.result(moment if cancels else ANSWER_SECONDS), output)
         except (TimeoutError, CancelledError):
@@ -176,7 +176,7 @@ def soak(oracle: Oracle, client: docker.DockerClient, folder: Path, plan: Plan) 
     result = Found(plan, calls, servers, start, end)
     result.faults = [
         *(f"{call.case}: {call.wrong}" for call in calls if call.wrong),
-        *_held_more(result),
+        *_growth_faults(result),
         *traces.left_behind(place, client, owners),
         *traces.records(place),
     ]
@@ -214,7 +214,7 @@ def _at_rest(servers: Servers, plan: Plan) -> Held:
     nothing else.
     """
     until(lambda: (len(servers.containers()), len(servers.place.staged)) == (2 * plan.clients, plan.clients))
-    return servers.held()
+    return servers.used_resources()
 
 
 def _allowed(start: Held, plan: Plan) -> Held:
@@ -222,7 +222,7 @@ def _allowed(start: Held, plan: Plan) -> Held:
     return replace(start, descriptors=start.descriptors + KEPT_CONNECTIONS * plan.clients)
 
 
-def _held_more(result: Found) -> Iterator[str]:
+def _growth_faults(result: Found) -> Iterator[str]:
     most = _allowed(result.start, result.plan)
     for name in COUNTED:
         before, after = getattr(result.start, name), getattr(result.end, name)

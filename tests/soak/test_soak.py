@@ -17,21 +17,21 @@ SHORT = Plan(seconds=0, warm_up=0, clients=2)  # every case once
 
 
 @pytest.fixture(scope="module")
-def found(oracle: Oracle, client: docker.DockerClient, grounds: Path) -> Found:
+def soak_result(oracle: Oracle, client: docker.DockerClient, grounds: Path) -> Found:
     result = soak(oracle, client, grounds / "soak", SHORT)
     print(result.report())
     return result
 
 
-def test_nothing_is_wrong_and_nothing_is_left(found: Found) -> None:
-    assert found.faults == []
+def test_nothing_is_wrong_and_nothing_is_left(soak_result: Found) -> None:
+    assert soak_result.faults == []
 
 
-def test_every_call_ending_occurred_in_the_soak(found: Found) -> None:
+def test_every_call_ending_occurred_in_the_soak(soak_result: Found) -> None:
     ends = {code for case in DECK for code in case.codes}
-    assert {"OK", "cancelled", "TIMEOUT", *ends} <= found.outcomes.keys()
-    assert len(found.calls) > len(DECK)
+    assert {"OK", "cancelled", "TIMEOUT", *ends} <= soak_result.outcomes.keys()
+    assert len(soak_result.calls) > len(DECK)
 
 
-def test_calls_were_served_both_ways(found: Found) -> None:
-    assert {call.pool for call in found.calls if call.pool} == {"warm", "cold"}
+def test_calls_were_served_both_ways(soak_result: Found) -> None:
+    assert {call.pool for call in soak_result.calls if call.pool} == {"warm", "cold"}

@@ -54,7 +54,7 @@ class Servers:
     def containers(self) -> list[str]:
         return [row["Id"] for row in containers_of(self.client, self.place.owners)]
 
-    def held(self) -> Held:
+    def used_resources(self) -> Held:
         ours = self.processes()
         return Held(
             memory=self.memory(),
@@ -89,7 +89,7 @@ class Servers:
         """The resources once they are within these limits, or after so many seconds."""
         end, pause = time.monotonic() + seconds, threading.Event()
         while True:
-            now = self.held()
+            now = self.used_resources()
             fits = all(getattr(now, name) <= getattr(least, name) for name in COUNTED)
             if fits or time.monotonic() >= end:
                 return now

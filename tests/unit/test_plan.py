@@ -68,9 +68,9 @@ def test_digest_ignores_names_the_server_made():
 
 @pytest.mark.claim("approval.bound-to-plan")
 @given(st.lists(st.text(), min_size=1, max_size=4), st.lists(st.text(), min_size=1, max_size=4))
-def test_two_different_command_lines_never_share_a_digest(one: list[str], other: list[str]):
-    digests = [plan(draft(output(), options=tuple(words))).digest for words in (one, other)]
-    assert (digests[0] == digests[1]) == (one == other)
+def test_two_different_command_lines_never_share_a_digest(first: list[str], second: list[str]):
+    digests = [plan(draft(output(), options=tuple(words))).digest for words in (first, second)]
+    assert (digests[0] == digests[1]) == (first == second)
 
 
 def test_the_effect_is_what_happens_to_the_workspace():

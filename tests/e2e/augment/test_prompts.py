@@ -22,8 +22,8 @@ def cases(name: str) -> list[dict]:
     return tomllib.loads((HERE / name).read_text(encoding="utf-8"))["case"]
 
 
-def holds(step: TransformStep, asked: str) -> bool:
-    name, _, rest = asked.partition(" ")
+def holds(step: TransformStep, expected: str) -> bool:
+    name, _, rest = expected.partition(" ")
     return step.name == name and all(
         _compare(step, comparison) for comparison in rest.split("; ") if comparison
     )
@@ -108,7 +108,7 @@ def test_any_text_gives_the_same_known_steps(prompt: str):
     assert 1 <= complexity(parsed.steps) <= 10
 
 
-def calls_made(prompt: str) -> int:
+def count_calls(prompt: str) -> int:
     calls = 0
 
     def count(_frame: object, _event: str, _argument: object) -> None:
@@ -126,7 +126,7 @@ def calls_made(prompt: str) -> int:
 def test_the_work_grows_no_faster_than_the_text():
     parts = "a;9;- ;d4(;zorble ;not blur or ;1 x ;between 1 and ;blur ;then before ;10, ;vertically "
     for part in parts.split(";"):
-        half, full = (calls_made((part * 500)[:length]) for length in (500, 1000))
+        half, full = (count_calls((part * 500)[:length]) for length in (500, 1000))
         assert full < 2.6 * half, (part, half, full)
 
 

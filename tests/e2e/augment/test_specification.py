@@ -50,13 +50,13 @@ def drafted(tmp_path):
     surface = toolboxes(settings).surface(settings)
     workspaces = Workspaces((Workspace.at(root, writable=True),))
 
-    def one(tool: str, **arguments: Any) -> Draft | ImmediateResult:
+    def draft_or_result(tool: str, **arguments: Any) -> Draft | ImmediateResult:
         scope = DraftScope(
             "c" * 16, workspaces, settings, settings.limits(), surface, lambda *_: Allow(""), None, AddressTable(str)
         )  # fmt: skip
         return surface.callable[tool].draft(arguments, scope)
 
-    return one
+    return draft_or_result
 
 
 @pytest.mark.claim("augment.off-by-default")

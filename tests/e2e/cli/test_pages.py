@@ -153,9 +153,9 @@ def test_program_asks_before_it_writes(
 def test_program_fetches_the_result_of_a_slow_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     measure_nothing(monkeypatch)
 
-    async def main(one: Server) -> Any:
-        one.world.gate.clear()
-        async with Client(build(one.app, who=lambda _ctx: ANN), mode="legacy") as client:
+    async def main(memory_server: Server) -> Any:
+        memory_server.world.gate.clear()
+        async with Client(build(memory_server.app, who=lambda _ctx: ANN), mode="legacy") as client:
             names, results = program(), []
 
             async def fetched() -> None:
@@ -165,23 +165,23 @@ def test_program_fetches_the_result_of_a_slow_call(tmp_path: Path, monkeypatch: 
 
             async with anyio.create_task_group() as group:
                 group.start_soon(fetched)
-                await anyio.to_thread.run_sync(until, lambda: waiting(one) == [0])
-                one.world.gate.set()
+                await anyio.to_thread.run_sync(until, lambda: waiting(memory_server) == [0])
+                memory_server.world.gate.set()
             return results
 
     def with_list(world: World) -> Toolbox:
         box = toolbox(world)
         return replace(box, toolsets={"core": lambda: (*box.toolsets["core"](), LIST_WORKSPACE)})
 
-    with server(tmp_path, approval="never", made_box=with_list) as one:
-        [result] = anyio.run(main, one)
-        assert result["outputs"][0]["path"] == str(one.root / "out.bin")
-        assert (one.root / "out.bin").read_bytes() == b"made"
+    with server(tmp_path, approval="never", make_toolbox=with_list) as memory_server:
+        [result] = anyio.run(main, memory_server)
+        assert result["outputs"][0]["path"] == str(memory_server.root / "out.bin")
+        assert (memory_server.root / "out.bin").read_bytes() == b"made"
 
 
-def waiting(one: Server) -> list[int]:
+def waiting(memory_server: Server) -> list[int]:
     """How many requests wait for each running call that only `make` can be."""
-    return [call.waiting for call in one.pipeline.activity.all() if call.tool == "make"]
+    return [call.waiting for call in memory_server.pipeline.activity.all() if call.tool == "make"]
 
 
 HOWTO = sections("howto.md")

@@ -46,13 +46,13 @@ def copied(desk: Desk, source: str, name: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(desk: Desk) -> str:
+def writing_call(desk: Desk) -> str:
     """A call that wrote again.tif."""
     return call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="again.tif")
 
 
-def test_replayed_writing_call_gives_the_same_bytes(desk: Desk, made: str):
-    ended = replay(desk, made)
+def test_replayed_writing_call_gives_the_same_bytes(desk: Desk, writing_call: str):
+    ended = replay(desk, writing_call)
     assert (ended.code, verdicts(ended)) == (0, {"again.tif": "same_bytes"})
     assert ended.json["changed"] == []
     assert ended.json["command_same"] is True
@@ -129,13 +129,13 @@ def test_failed_updating_or_unknown_call_is_not_replayed(desk: Desk):
         assert ended.stderr
 
 
-def test_without_an_engine_nothing_is_claimed(desk: Desk, made: str):
-    ended = replay(desk, made, *DEAD)
+def test_without_an_engine_nothing_is_claimed(desk: Desk, writing_call: str):
+    ended = replay(desk, writing_call, *DEAD)
     assert (ended.code, ended.stdout) == (3, "")
 
 
-def test_read_only_server_does_not_rehearse_writing(desk: Desk, made: str):
-    ended = replay(desk, made, "--read-only")
+def test_read_only_server_does_not_rehearse_writing(desk: Desk, writing_call: str):
+    ended = replay(desk, writing_call, "--read-only")
     assert ended.code == 4
     assert ended.json["same"] is False
 

@@ -47,7 +47,7 @@ def as_here(command: str, workspace: Path, checkpoint: str = "") -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def said(desk: Desk, image: Image) -> dict[str, str]:
+def outputs(desk: Desk, image: Image) -> dict[str, str]:
     """Each command of the page with its output. None of them fails."""
     assert desk.call("info", {"path": "dem.tif"}).code == 0
     checkpoint = desk.run("audit", "verify").checkpoint
@@ -69,11 +69,11 @@ def listed() -> str:
 
 @pytest.mark.nightly
 @pytest.mark.claim("supply.verify-runs", "supply.sbom")
-def test_what_the_page_says_to_verify_with_runs(said: dict[str, str], listed: str, image: Image):
-    assert {command.split()[0] for command in said} == {"pip", "gdal-mcp", "python", "cyclonedx-py"}
-    assert image.digest in said["gdal-mcp doctor --workspace ~/maps"]
-    assert "::test_" in said["python -m docs.promises network.no-interface"]
-    assert [text for command, text in said.items() if command.startswith("cyclonedx-py ")] == [listed]
+def test_what_the_page_says_to_verify_with_runs(outputs: dict[str, str], listed: str, image: Image):
+    assert {command.split()[0] for command in outputs} == {"pip", "gdal-mcp", "python", "cyclonedx-py"}
+    assert image.digest in outputs["gdal-mcp doctor --workspace ~/maps"]
+    assert "::test_" in outputs["python -m docs.promises network.no-interface"]
+    assert [text for command, text in outputs.items() if command.startswith("cyclonedx-py ")] == [listed]
 
 
 @pytest.mark.claim("supply.sbom")

@@ -66,10 +66,10 @@ CONTENT: dict[str, list[t.ContentBlock]] = {
 
 
 def same(content: list[t.ContentBlock]) -> Tool:
-    async def one(_ctx: Context, _params: Params, _tell: Tell) -> jobs.Answer:
+    async def tool(_ctx: Context, _params: Params, _tell: Tell) -> jobs.Answer:
         return t.CallToolResult(content=content)
 
-    return one
+    return tool
 
 
 async def error_handling(_ctx: Context, _params: Params, _tell: Tell) -> jobs.Answer:
@@ -108,7 +108,7 @@ async def sampling(ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
 def elicits(asking: Callable[[Mapping[str, Any]], t.ElicitRequest]) -> Tool:
     """Asks while the call waits; only in the handshake era."""
 
-    async def one(ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
+    async def tool(ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(t.INVALID_PARAMS, "not in this era")
         wanted = asking(params.arguments or {}).params
@@ -117,7 +117,7 @@ def elicits(asking: Callable[[Mapping[str, Any]], t.ElicitRequest]) -> Tool:
         answer = await ctx.session.elicit_form(*question, related_request_id=ctx.request_id)
         return text(f"action={answer.action}, content={json.dumps(answer.content)}")
 
-    return one
+    return tool
 
 
 DEFAULTS = form(
@@ -170,7 +170,7 @@ def answered(params: Any, questions: Asked) -> bool:
     return all(isinstance(responses.get(key), kinds[type(question)]) for key, question in questions.items())
 
 
-def told(params: Any) -> str:
+def answers_json(params: Any) -> str:
     """All answers as text."""
     answers = {
         key: response.model_dump(mode="json") for key, response in (params.input_responses or {}).items()
@@ -181,12 +181,12 @@ def told(params: Any) -> str:
 def once(questions: Asked, state: str | None = None) -> Tool:
     """Asks once; with a state, only the same state returns with an answer."""
 
-    async def one(_ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
+    async def tool(_ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
         if not answered(params, questions) or params.request_state != state:
             return ask(questions, state)
-        return text(f"{state or 'answered'}: {told(params)}")
+        return text(f"{state or 'answered'}: {answers_json(params)}")
 
-    return one
+    return tool
 
 
 async def greeted(_ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
@@ -199,7 +199,9 @@ async def greeted(_ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
 async def in_rounds(_ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
     done = int(params.request_state or 0)
     if done and answered(params, STEPS[done - 1]):
-        return ask(STEPS[done], str(done + 1)) if done < len(STEPS) else text(f"ended: {told(params)}")
+        return (
+            ask(STEPS[done], str(done + 1)) if done < len(STEPS) else text(f"ended: {answers_json(params)}")
+        )
     return ask(STEPS[0], "1")
 
 
@@ -210,7 +212,7 @@ async def of_capabilities(ctx: Context, params: Params, _tell: Tell) -> jobs.Ans
         questions |= NAME
     if declared and declared.sampling:
         questions |= CAPITAL
-    return text(told(params)) if not questions or answered(params, questions) else ask(questions)
+    return text(answers_json(params)) if not questions or answered(params, questions) else ask(questions)
 
 
 async def needs_sampling(ctx: Context, _params: Params, _tell: Tell) -> jobs.Answer:
@@ -222,11 +224,11 @@ async def needs_sampling(ctx: Context, _params: Params, _tell: Tell) -> jobs.Ans
 
 
 def changes(publish: Callable[[ServerEvent], None], event: ServerEvent) -> Tool:
-    async def one(_ctx: Context, _params: Params, _tell: Tell) -> jobs.Answer:
+    async def tool(_ctx: Context, _params: Params, _tell: Tell) -> jobs.Answer:
         publish(event)
         return text("changed")
 
-    return one
+    return tool
 
 
 def tools(publish: Callable[[ServerEvent], None]) -> dict[str, Tool]:
@@ -244,8 +246,8 @@ def tools(publish: Callable[[ServerEvent], None]) -> dict[str, Tool]:
                 str(arguments.get("message")), ("username", "email"), username=TEXT, email=TEXT
             )
         ),
-        "test_elicitation_sep1034_defaults": elicits(lambda _given: DEFAULTS),
-        "test_elicitation_sep1330_enums": elicits(lambda _given: ENUMS),
+        "test_elicitation_sep1034_defaults": elicits(lambda _arguments: DEFAULTS),
+        "test_elicitation_sep1330_enums": elicits(lambda _arguments: ENUMS),
         "test_input_required_result_elicitation": greeted,
         "test_streaming_elicitation": greeted,
         "test_input_required_result_sampling": once(CAPITAL),
@@ -311,7 +313,9 @@ def prompt(params: t.GetPromptRequestParams) -> t.GetPromptResult | t.InputRequi
             t.TextContent(text="Please process the embedded resource above."),
         ],
         "test_prompt_with_image": [IMAGE, t.TextContent(text="Please analyze the image above.")],
-        "test_input_required_result_prompt": [t.TextContent(text=f"With this context: {told(params)}")],
+        "test_input_required_result_prompt": [
+            t.TextContent(text=f"With this context: {answers_json(params)}")
+        ],
     }
     if params.name not in content:
         raise MCPError(t.INVALID_PARAMS, "There is no such prompt.")

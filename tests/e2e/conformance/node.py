@@ -29,12 +29,12 @@ class Programs:
     node: Path
     modules: Path
 
-    def conformance(self, *arguments: str, **given: Any) -> "subprocess.CompletedProcess[str]":
-        return self._run("@modelcontextprotocol/conformance/dist/index.js", arguments, **given)
+    def conformance(self, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+        return self._run("@modelcontextprotocol/conformance/dist/index.js", arguments, **options)
 
-    def inspector(self, *arguments: str, **given: Any) -> "subprocess.CompletedProcess[str]":
+    def inspector(self, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
         entry = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
-        return self._run(entry, ("--cli", *arguments), **given)
+        return self._run(entry, ("--cli", *arguments), **options)
 
     def _run(
         self, entry: str, arguments: tuple[str, ...], *, seconds: float, **options: Any

@@ -49,7 +49,7 @@ def questions(*keys: str) -> t.InputRequiredResult:
     return t.InputRequiredResult(input_requests=requests, request_state="+".join(keys))
 
 
-def given(params: t.CallToolRequestParams, key: str) -> dict[str, Any] | None:
+def answer_content(params: t.CallToolRequestParams, key: str) -> dict[str, Any] | None:
     """The content of an answer, if there is one."""
     response = (params.input_responses or {}).get(key)
     return (response.content or {}) if isinstance(response, t.ElicitResult) else None
@@ -77,7 +77,7 @@ async def protocol_error_job(_params: t.CallToolRequestParams, _tell: Tell) -> j
 
 
 async def confirm_delete(params: t.CallToolRequestParams, _tell: Tell) -> jobs.Answer:
-    answer = given(params, "confirm")
+    answer = answer_content(params, "confirm")
     if answer is None:
         await anyio.sleep(LATER)  # it is a task by the time it asks
         return question("confirm")
@@ -85,7 +85,7 @@ async def confirm_delete(params: t.CallToolRequestParams, _tell: Tell) -> jobs.A
 
 
 async def multi_input(params: t.CallToolRequestParams, _tell: Tell) -> jobs.Answer:
-    answers = [given(params, key) for key in ("first", "second")]
+    answers = [answer_content(params, key) for key in ("first", "second")]
     if None in answers:
         await anyio.sleep(LATER)
         return questions("first", "second")
@@ -93,7 +93,7 @@ async def multi_input(params: t.CallToolRequestParams, _tell: Tell) -> jobs.Answ
 
 
 async def tool_with_task(params: t.CallToolRequestParams, _tell: Tell) -> jobs.Answer:
-    answer = given(params, "user_name")
+    answer = answer_content(params, "user_name")
     if answer is None:
         return question("user_name")
     await anyio.sleep(LATER)

@@ -28,9 +28,9 @@ SECONDS = 300  # limit of waiting, far longer than any call takes
 
 
 def inspect(
-    pinned: Programs, place: Place, home: Path, era: str, *given: str
+    pinned: Programs, place: Place, home: Path, era: str, *extra: str
 ) -> "subprocess.CompletedProcess[str]":
-    options = ("--protocol-era", era, "--format", "json", "--connect-timeout", str(SECONDS * 1000), *given)
+    options = ("--protocol-era", era, "--format", "json", "--connect-timeout", str(SECONDS * 1000), *extra)
     words = (*options, "--", *place.command("--approval", "never"))
     return pinned.inspector(*words, cwd=home, env={**environment(), "HOME": str(home)}, seconds=SECONDS)
 

@@ -52,11 +52,11 @@ class Stage:
         """The open question of this tool, as soon as there is one; questions that other tests left open are ignored."""
         with approvals(self.place) as store:
 
-            def asked() -> list[Approval]:
+            def matching() -> list[Approval]:
                 return [approval for approval in store.pending() if tool in ("", approval.tool)]
 
-            until(lambda: len(asked()) == 1)
-            return asked()[0]
+            until(lambda: len(matching()) == 1)
+            return matching()[0]
 
     def enter(self) -> "Person":
         """A person who has signed in by a link."""
@@ -85,8 +85,8 @@ class Person:
     key: str
 
     @classmethod
-    def by(cls, base: str, given: dict[str, str]) -> "Person":
-        response = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
+    def by(cls, base: str, credentials: dict[str, str]) -> "Person":
+        response = plain("POST", f"{base}api/login", json=credentials, headers={"Origin": origin(base)})
         assert response.status_code == 200, response.text
         return cls(base, response.headers["set-cookie"].partition(";")[0], response.json()["key"])
 
@@ -109,10 +109,10 @@ class Person:
             return next(line for line in reply.iter_lines() if line.startswith("data:"))
 
 
-def plain(method: str, url: str, **given: Any) -> httpx2.Response:
+def plain(method: str, url: str, **options: Any) -> httpx2.Response:
     """One request with only the given headers. It loads no certificates, because it is plain HTTP on loopback."""
     with httpx2.Client(timeout=SECONDS, trust_env=False, verify=False) as client:
-        return client.request(method, url, **given)
+        return client.request(method, url, **options)
 
 
 def origin(base: str) -> str:
@@ -162,7 +162,7 @@ def window(browser: Browser, link: str, **options: Any) -> Iterator[Window]:
         opened.check()
 
 
-def asked(place: Place, principal: str, *, ttl: float = 600.0, **more: object) -> Approval:
+def open_question(place: Place, principal: str, *, ttl: float = 600.0, **more: object) -> Approval:
     """An open question of this principal."""
     details = {"sentence": f"{principal} wants convert to write a.tif.", "command": ["gdal", "convert"]}
     fields = {"tool": "convert", "summary": "?", "effect": "create", "details": details, **more}

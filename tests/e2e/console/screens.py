@@ -185,17 +185,17 @@ OUTPUTS = [
 ]
 
 
-def shown_call(one: Call) -> dict[str, Any]:
+def shown_call(recorded: Call) -> dict[str, Any]:
     """The answer of `ConsoleService.call`."""
     audit = [{"seq": 12, "time": time_text(NOW), "type": "call.finished", "hash": "12" * 32}]
     return {
         "principal": WRITER,
-        "record": record(one),
+        "record": record(recorded),
         "statement": {},
-        "artifacts": OUTPUTS[:1] if one.outcome == "OK" else [],
+        "artifacts": OUTPUTS[:1] if recorded.outcome == "OK" else [],
         "audit": audit,
-        "undone": bool(one.undone),
-        "undoable": one.outcome == "OK" and not one.undone,
+        "undone": bool(recorded.undone),
+        "undoable": recorded.outcome == "OK" and not recorded.undone,
     }
 
 
@@ -259,8 +259,8 @@ ASKED = {
 EVENTS = [("questions", {"now": NOW, **ASKED}), ("running", {"now": NOW, "running": RUNNING})]
 
 
-def event(name: str, told: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(told)}\n\n"
+def event(name: str, content: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n"
 
 
 def answer(route: Route) -> None:

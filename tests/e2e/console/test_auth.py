@@ -12,7 +12,7 @@ from gdal_mcp.server.app import local_user
 from gdal_mcp.server.console import runtime_file
 from gdal_mcp.server.console.routes import Console
 from gdal_mcp.server.console.sessions import LINK_SECONDS, new_login_token
-from tests.e2e.console.kit import Person, Stage, approvals, asked, origin, plain, published
+from tests.e2e.console.kit import Person, Stage, approvals, open_question, origin, plain, published
 
 pytestmark = pytest.mark.engine
 
@@ -65,7 +65,7 @@ def test_nothing_happens_without_session_or_from_other_origins(base: str, person
 
 @pytest.mark.claim("console.session-needed")
 def test_a_question_survives_every_forged_decision(stage: Stage, base: str, person: Person):
-    row = asked(stage.place, local_user().id)
+    row = open_question(stage.place, local_user().id)
     foreign = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
     for forged in (*foreign, {"X-Console-Key": ""}, {"Cookie": ""}):
         headers = {**person.headers, **forged}

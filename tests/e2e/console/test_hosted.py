@@ -11,8 +11,8 @@ from gdal_mcp.approvals.model import Grant
 from gdal_mcp.policy.identity import ADMIN, APPROVE, READ, WRITE
 from gdal_mcp.policy.tokens import TokenStore
 from tests.e2e.console.conftest import sampled
-from tests.e2e.console.kit import Person, approvals, asked, console, origin, plain, published
-from tests.e2e.web.hosted import Hosted, hosting, made_token
+from tests.e2e.console.kit import Person, approvals, console, open_question, origin, plain, published
+from tests.e2e.web.hosted import Hosted, hosting, new_token
 
 pytestmark = pytest.mark.engine
 
@@ -38,7 +38,7 @@ class House:
 @pytest.fixture(scope="module")
 def house(grounds: Path) -> Iterator[House]:
     place = sampled(grounds / "house")
-    tokens = {name: made_token(place, name, *scopes) for name, scopes in SCOPES.items()}
+    tokens = {name: new_token(place, name, *scopes) for name, scopes in SCOPES.items()}
     policy = grounds / "policy.toml"
     policy.write_text('[[principal]]\nprincipals = ["token:ann", "token:bob", "token:dora", "token:gone"]\n')
     options = ("--console", "on", "--http-origins", "https://app.example.org", "--policy", str(policy))
@@ -91,7 +91,7 @@ def test_call_of_another_server_cannot_be_cancelled(house: House, people: dict[s
 
 
 def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, Person]):
-    row = asked(house.server.place, "token:ann")
+    row = open_question(house.server.place, "token:ann")
     assert statuses(people, f"api/questions/{row.id}") == {**dict.fromkeys(SCOPES, 200), "bob": 404}
     asks = (("decide", {"approved": True}), ("decide", {"approved": False}), ("allow", {"minutes": 15}))
     for name, code in {"ann": 403, "bob": 404, "dora": 403}.items():
@@ -105,7 +105,7 @@ def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, P
 
 
 def test_a_stream_holds_what_its_viewer_may_see(house: House, people: dict[str, Person]):
-    row = asked(house.server.place, "token:ann")
+    row = open_question(house.server.place, "token:ann")
     first_events = {name: person.first_event() for name, person in people.items()}
     assert {name for name, text in first_events.items() if row.id in text} == {"ann", "carol", "dora", "erik"}
     assert "token:ann" not in first_events["bob"]
@@ -121,7 +121,7 @@ def test_figures_audit_and_doctor_are_for_administrators(people: dict[str, Perso
 
 
 def test_approvers_grant_and_owners_or_administrators_revoke(house, people):
-    row = asked(house.server.place, "token:ann")
+    row = open_question(house.server.place, "token:ann")
     assert people["carol"].post(f"api/allow/{row.id}", {"minutes": 15}).json()["yours"]
     for minutes in (16, 0, -15, True, "15", 10**9, None, 15.5):
         assert people["carol"].post(f"api/allow/{row.id}", {"minutes": minutes}).status_code == 400
@@ -141,9 +141,9 @@ def test_approvers_grant_and_owners_or_administrators_revoke(house, people):
 
 
 def test_always_asked_operations_cannot_be_granted_beforehand(house, people):
-    destroys = asked(house.server.place, "token:ann", effect="destroy")
+    destroys = open_question(house.server.place, "token:ann", effect="destroy")
     details = {"sentence": "?", "removes": {"shown": ["/a"], "more": 0}}
-    moves = asked(house.server.place, "token:ann", details=details)
+    moves = open_question(house.server.place, "token:ann", details=details)
     for row in (destroys, moves):
         assert people["carol"].post(f"api/allow/{row.id}", {"minutes": 15}).status_code == 409
         with approvals(house.server.place) as store:
@@ -151,7 +151,7 @@ def test_always_asked_operations_cannot_be_granted_beforehand(house, people):
 
 
 def test_console_approval_fails_where_policy_demands_another_channel(house, people):
-    row = asked(house.server.place, "token:ann", ways=("terminal",))
+    row = open_question(house.server.place, "token:ann", ways=("terminal",))
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": True}).status_code == 409
     with approvals(house.server.place) as store:
         assert store.get(row.id).state == "asked"

@@ -15,7 +15,7 @@ from gdal_mcp.approvals.code import describe_code
 from gdal_mcp.errors import Code
 from gdal_mcp.records.registry import Artifact, Call, Registry
 from gdal_mcp.server.app import local_user
-from tests.e2e.console.kit import Stage, Window, approvals, asked, published, window
+from tests.e2e.console.kit import Stage, Window, approvals, open_question, published, window
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
@@ -58,11 +58,11 @@ def test_approved_call_runs_and_its_output_is_undoable(stage, opened):
     assert not result.is_error, result.structured_content
     receipt = result.structured_content["receipt"]
     assert local_user().id in receipt["approval"]
-    seen_on_the_map_and_fetched(stage, opened)
+    check_map_and_download(stage, opened)
     undone(stage, opened, receipt["call_id"])
 
 
-def seen_on_the_map_and_fetched(stage: Stage, opened: Window) -> None:
+def check_map_and_download(stage: Stage, opened: Window) -> None:
     opened.go("#/outputs")
     tile = opened.page.locator(".tile", has_text="yes.tif")
     expect(tile.locator("img")).to_be_visible()
@@ -107,7 +107,7 @@ def test_denied_call_never_runs_and_replacements_are_highlighted(stage: Stage, o
 
 
 def test_expired_question_cannot_be_answered(stage: Stage, opened: Window):
-    row = asked(stage.place, local_user().id, ttl=6)
+    row = open_question(stage.place, local_user().id, ttl=6)
     buttons = card(opened, row.id).locator("[data-act]")
     expect(buttons).to_have_count(2)
     expect(buttons).to_have_count(0, timeout=20_000)
@@ -116,7 +116,7 @@ def test_expired_question_cannot_be_answered(stage: Stage, opened: Window):
 
 
 def test_first_of_two_simultaneous_windows_decides(stage, opened, second):
-    row = asked(stage.place, local_user().id)
+    row = open_question(stage.place, local_user().id)
     windows = (opened, second)
     at_once([card(view, row.id).locator("[data-act=approve]") for view in windows])
     for view in windows:
@@ -191,7 +191,7 @@ def test_call_and_file_texts_are_displayed_as_text(stage: Stage, opened: Window)
         "removes": parts,
         "moves": listed(**{"from": MARKUP, "to": MARKUP}),
     }
-    row = asked(stage.place, user, details=details, tool=MARKUP)
+    row = open_question(stage.place, user, details=details, tool=MARKUP)
     expect(card(opened, row.id).locator("h2")).to_have_text(MARKUP)
     expect(card(opened, row.id).locator(".danger")).to_contain_text(MARKUP)
     nothing_injected(opened)
@@ -241,7 +241,7 @@ def test_browser_policy_stops_script_despite_a_page_fault(browser: Browser, stag
 
 
 def test_everything_can_be_decided_with_the_keyboard_alone(stage: Stage, opened: Window):
-    row = asked(stage.place, local_user().id)
+    row = open_question(stage.place, local_user().id)
     expect(card(opened, row.id).locator("[data-act=approve]")).to_be_enabled()
     for _ in range(40):
         opened.page.keyboard.press("Tab")
@@ -259,7 +259,7 @@ def test_everything_can_be_decided_with_the_keyboard_alone(stage: Stage, opened:
 
 def test_a_new_question_is_announced(stage: Stage, opened: Window):
     opened.go("#/history")
-    row = asked(stage.place, local_user().id)
+    row = open_question(stage.place, local_user().id)
     announcer = opened.page.locator("#announcer")
     expect(announcer).to_have_attribute("aria-live", "polite")
     expect(announcer).to_contain_text(row.details["sentence"])
@@ -315,7 +315,7 @@ def test_code_is_displayed_fully_with_colours_and_changes(stage, opened):
         "sentence": "ann asks to run code.",
         "code": describe_code(code, code.replace("x = 1", "x = 2")),
     }
-    row = asked(stage.place, local_user().id, details=details, tool="run_python")
+    row = open_question(stage.place, local_user().id, details=details, tool="run_python")
     shown = card(opened, row.id)
     expect(shown.locator("ol.source li")).to_have_count(302)
     assert shown.locator("ol.source li").all_text_contents() == code.split("\n")

@@ -66,7 +66,7 @@ class Panel:
         return got.json_value()
 
     @property
-    def heard(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[dict[str, Any]]:
         return self.page.evaluate("heard")
 
     def text(self) -> str:
@@ -94,7 +94,7 @@ def hosted(browser: Browser, html: str) -> Iterator[Panel]:
         frame = page.frames[1]
         shown = Panel(page, frame)
         yield shown
-        for message in shown.heard:
+        for message in shown.messages:
             if "method" in message:
                 body = {name: message[name] for name in ("method", "params") if name in message}
                 jsonschema.validate(body, SCHEMAS[SENT[message["method"]]])
@@ -175,7 +175,7 @@ def test_panel_map_shows_result_extent_checks_and_approval(browser, app, html):
             element.get_attribute("data-code") for element in shown.frame.locator(".check").all()
         } == codes
         assert shown.frame.evaluate("document.documentElement.dataset.theme") == "dark"
-        sizes = [message for message in shown.heard if message.get("method", "").endswith("size-changed")]
+        sizes = [message for message in shown.messages if message.get("method", "").endswith("size-changed")]
         assert sizes[-1]["params"]["height"] > 500
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         shown.page.screenshot(path=ARTEFACTS / "panel.png", full_page=True)

@@ -68,7 +68,7 @@ class Gallery:
         return image
 
     @property
-    def kept(self) -> list[Path]:
+    def cached(self) -> list[Path]:
         return list((self.state / FOLDER).glob("*.png")) if self.state.exists() else []
 
 
@@ -99,7 +99,7 @@ def test_file_exchanged_during_drawing_gives_no_picture(gallery: Gallery, how: s
     path, other = Path(artifact.path), gallery.root / "other.tif"
     other.write_bytes(b"new")
     gallery.meanwhile = lambda: (exchange(how, path, other), path.exists() or path.write_bytes(b"new"))
-    assert (gallery.picture(artifact), gallery.drawn, gallery.kept) == (None, 1, [])
+    assert (gallery.picture(artifact), gallery.drawn, gallery.cached) == (None, 1, [])
 
 
 def test_file_restored_before_checking_gives_no_picture(gallery: Gallery):
@@ -114,7 +114,7 @@ def test_file_restored_before_checking_gives_no_picture(gallery: Gallery):
 
     gallery.meanwhile = swap
     assert gallery.picture(artifact) is None
-    assert gallery.kept == []
+    assert gallery.cached == []
 
 
 def exchange(how: str, path: Path, other: Path) -> None:
@@ -135,7 +135,7 @@ def test_similar_looking_files_have_separate_pictures(gallery: Gallery):
     assert first.sha256 == second.sha256
     gallery.picture(first)
     gallery.picture(second)
-    assert gallery.drawn == len(gallery.kept) == 2
+    assert gallery.drawn == len(gallery.cached) == 2
 
 
 def test_lost_workspace_access_hides_stored_pictures(gallery: Gallery, tmp_path: Path):

@@ -50,7 +50,7 @@ def stands(shown: Window) -> dict[str, str]:
     return dict(rows.evaluate_all("(all) => all.map((one) => [one.dataset.step, one.dataset.stands])"))
 
 
-def begun(stage: Stage) -> Counter[str]:
+def started_calls(stage: Stage) -> Counter[str]:
     """The calls that started, without those that draw pictures."""
     tools = (event["tool"] for event in stage.place.audited if event["type"] == "call.started")
     return Counter(tool for tool in tools if tool != "preview")
@@ -77,18 +77,18 @@ def test_failed_workflow_shows_steps_and_restarts_from_one(stage: Stage, opened:
     opened.shot("workflow-failed")
 
     late.write_bytes(stage.place.path("dem.tif").read_bytes())
-    before = begun(stage)
+    before = started_calls(stage)
     retry(opened, stage, "other")
     expect(step(opened, "other")).to_have_attribute("data-stands", "done")
     assert stands(opened) == {"warped": "reused", "shade": "reused", "other": "done"}
-    assert begun(stage) - before == Counter({"workflow_run": 1, "convert": 1})
+    assert started_calls(stage) - before == Counter({"workflow_run": 1, "convert": 1})
     assert stage.place.path("relief.tif").exists()
     assert stage.place.path("other.tif").exists()
 
-    before = begun(stage)
+    before = started_calls(stage)
     retry(opened, stage, "shade")
     assert stands(opened) == {"warped": "reused", "shade": "done", "other": "done"}
-    assert begun(stage) - before == Counter({"workflow_run": 1, "gdal_write": 1, "convert": 1})
+    assert started_calls(stage) - before == Counter({"workflow_run": 1, "gdal_write": 1, "convert": 1})
     opened.go("#/outputs")
     expect(opened.page.locator("#tiles[data-loaded]")).to_be_visible()
     assert opened.page.locator(".tile", has_text="w.tif").count() == 0  # results of steps are not outputs

@@ -128,7 +128,7 @@ def test_what_is_allowed_reaches_the_engine(proxy):
 
 
 @pytest.fixture
-def asked(client, make_template, deployed):
+def create_request(client, make_template, deployed):
     """The body of the server's create request. Containers that are made from it are removed at the end."""
     template = make_template(handler("pass"), workspace=deployed)
     body = create_body(template, engine_info((1, 41), "x86_64", "1", "name=seccomp"), {})
@@ -138,7 +138,7 @@ def asked(client, make_template, deployed):
         container.remove(force=True)
 
 
-def made(client) -> int:
+def container_count(client) -> int:
     return len(client.containers.list(all=True, filters={"label": "test-of-the-proxy"}))
 
 
@@ -195,18 +195,18 @@ WEAKER = {
 
 
 @pytest.mark.claim("engine.proxy")
-def test_a_container_that_may_more_is_not_created(proxy, client, asked, subtests):
+def test_a_container_that_may_more_is_not_created(proxy, client, create_request, subtests):
     for name, weaken in WEAKER.items():
         with subtests.test(name=name):
-            weaken(weaker := copy.deepcopy(asked))
+            weaken(weaker := copy.deepcopy(create_request))
             assert proxy.ask("POST", f"{API}/containers/create", weaker)[0] == 403
-            assert made(client) == 0
+            assert container_count(client) == 0
 
 
-def test_what_the_server_asks_for_is_created(proxy, client, asked):
-    status, body = proxy.ask("POST", f"{API}/containers/create", asked)
+def test_what_the_server_asks_for_is_created(proxy, client, create_request):
+    status, body = proxy.ask("POST", f"{API}/containers/create", create_request)
     assert status == 201, body
-    assert made(client) == 1
+    assert container_count(client) == 1
 
 
 def escaped(text: str) -> str:
@@ -223,31 +223,31 @@ def twice(text: str) -> str:
 
 
 @pytest.mark.claim("engine.proxy")
-def test_no_spelling_hides_a_key(proxy, client, asked, subtests):
+def test_no_spelling_hides_a_key(proxy, client, create_request, subtests):
     for spelling in (escaped, folded, twice):
         with subtests.test(spelling=spelling):
-            text = json.dumps(asked, ensure_ascii=False)
+            text = json.dumps(create_request, ensure_ascii=False)
             assert spelling(text) != text
             assert proxy.ask("POST", f"{API}/containers/create", spelling(text).encode())[0] == 403
-            assert made(client) == 0
+            assert container_count(client) == 0
 
 
-def test_body_too_long_to_examine_is_refused(proxy, client, asked):
-    asked["Labels"]["padding"] = "x" * 150_000
-    asked["ZHostConfig"] = {"Privileged": True}
-    assert proxy.ask("POST", f"{API}/containers/create", asked)[0] == 403
-    assert made(client) == 0
+def test_body_too_long_to_examine_is_refused(proxy, client, create_request):
+    create_request["Labels"]["padding"] = "x" * 150_000
+    create_request["ZHostConfig"] = {"Privileged": True}
+    assert proxy.ask("POST", f"{API}/containers/create", create_request)[0] == 403
+    assert container_count(client) == 0
 
 
-def test_a_body_without_a_length_is_refused(proxy, client, asked):
-    text = json.dumps(asked).encode()
+def test_a_body_without_a_length_is_refused(proxy, client, create_request):
+    text = json.dumps(create_request).encode()
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(proxy.socket))
         head = f"POST {API}/containers/create HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
         connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + chunked)
         assert b" 403 " in connection.recv(4096).split(b"\r\n")[0]
-    assert made(client) == 0
+    assert container_count(client) == 0
 
 
 @pytest.mark.claim("engine.proxy")

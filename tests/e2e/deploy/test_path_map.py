@@ -37,7 +37,7 @@ def serving(ground, client, image):
     """`serving(*pairs)`: the hosting of a server with that path map; its containers are removed at the end."""
 
     @contextmanager
-    def one(*pairs: str):
+    def serve(*pairs: str):
         places = {"workspaces": (ground / "one", ground / "two"), "workspaces_ro": (ground / "read",)}
         settings = {"state_dir": ground / "state", "image": image.reference, "path_map": pairs}
         with running(load_settings(**places, **settings)) as app:
@@ -45,7 +45,7 @@ def serving(ground, client, image):
             owner = app.owner.id
         assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner}"}) == []
 
-    return one
+    return serve
 
 
 def test_folders_are_found_by_names_on_engine_host(serving, ground):

@@ -42,15 +42,15 @@ def values(**more: Any) -> Values:
     return least
 
 
-def helm(command: str, given: Values, *words: str) -> "subprocess.CompletedProcess[str]":
+def helm(command: str, settings: Values, *words: str) -> "subprocess.CompletedProcess[str]":
     names = ("gdal-mcp", "--namespace", SERVER_NAMESPACE) if command == "template" else ()
     argv = [program(), command, *names[:1], str(CHART), *names[1:], "--values", "-", *words]
-    text = json.dumps(given)
+    text = json.dumps(settings)
     return subprocess.run(argv, input=text, capture_output=True, text=True, check=False, timeout=120)
 
 
-def rendered(given: Values, *words: str) -> list[Any]:
-    done = helm("template", given, *words)
+def rendered(settings: Values, *words: str) -> list[Any]:
+    done = helm("template", settings, *words)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 

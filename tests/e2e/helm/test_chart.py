@@ -28,10 +28,10 @@ EVERYTHING = values(
 )
 
 
-def of_kind(found: list[Any], kind: str, **metadata: str) -> Any:
+def of_kind(documents: list[Any], kind: str, **metadata: str) -> Any:
     (document,) = [
         document
-        for document in found
+        for document in documents
         if document["kind"] == kind and metadata.items() <= document["metadata"].items()
     ]
     return document

@@ -181,10 +181,10 @@ class Talk:
             mine.append((progress, total))
             messages.append(message or "")
 
-        async def one() -> t.CallToolResult:
+        async def call() -> t.CallToolResult:
             return await self.client.call_tool(tool, arguments, progress_callback=tell)
 
-        return self.portal.start_task_soon(one)
+        return self.portal.start_task_soon(call)
 
     def done(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The structured result of a call that must succeed."""
@@ -201,10 +201,10 @@ class Talk:
     def ask(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Calls any other method of the SDK's client."""
 
-        async def one() -> Any:
+        async def request() -> Any:
             return await getattr(self.client, method)(*arguments, **named)
 
-        return self.portal.call(one)
+        return self.portal.call(request)
 
     def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """The stored record of the call with this result; it contains the complete receipt."""

@@ -169,12 +169,12 @@ def completion(sources, name: str, argument: str, typed: str) -> t.Completion:
     return complete(t.PromptReference(name=name), question, *sources).completion
 
 
-def asked(sources, name: str, argument: str, typed: str) -> list[str]:
+def completions(sources, name: str, argument: str, typed: str) -> list[str]:
     return completion(sources, name, argument, typed).values
 
 
 def paths(sources, typed: str) -> list[str]:
-    return asked(sources, "inspect_dataset", "path", typed)
+    return completions(sources, "inspect_dataset", "path", typed)
 
 
 def test_paths_are_completed_one_folder_at_a_time(sources):
@@ -230,8 +230,8 @@ def test_choices_numbers_and_lists_are_completed(sources, subtests: pytest.Subte
         ("nonsense", "input", "", []),
     ):
         with subtests.test(name=name, argument=argument, typed=typed):
-            assert asked(sources, name, argument, typed) == expected
-    offered = asked(sources, "zonal_statistics", "statistics", "mean,m")
+            assert completions(sources, name, argument, typed) == expected
+    offered = completions(sources, "zonal_statistics", "statistics", "mean,m")
     assert "mean,max" in offered
     assert "mean,mean" not in offered
 
@@ -244,7 +244,7 @@ def test_codes_formats_and_methods_are_completed(sources, subtests: pytest.Subte
         ("resampling", "", "auto"),
     ):
         with subtests.test(argument=argument, typed=typed, expected=expected):
-            offered = asked(sources, "convert_dataset", argument, typed)
+            offered = completions(sources, "convert_dataset", argument, typed)
             assert expected in offered
             assert "MEM" not in offered
             assert filled("convert_dataset", **{argument: expected})

@@ -33,8 +33,8 @@ for count in (2, 7):
 """
 
 
-def size(told: Any) -> int:
-    return len(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode())
+def size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def test_answers_fit_a_model(modern: Talk, place: Place, oracle: Oracle):

@@ -48,7 +48,7 @@ def listed(pipes: Pipes) -> set[str]:
     return {resource["uri"] for resource in pipes.ask("resources/list")["result"]["resources"]}
 
 
-def told(pipes: Pipes, uri: str) -> list[str]:
+def notified_uris(pipes: Pipes, uri: str) -> list[str]:
     """The notifications up to the change of this resource; a changed list is an empty text."""
     uris: list[str] = []
 
@@ -66,17 +66,17 @@ def test_new_output_changes_list_and_replacement_notifies_subscribers(pipes: Pip
     before = listed(pipes)
     stream = subscribe(pipes)
     first = write(pipes, a)["resource_uri"]
-    assert told(pipes, "") == [""]
+    assert notified_uris(pipes, "") == [""]
     assert listed(pipes) - before == {first}
     second = write(pipes, b)["resource_uri"]
-    assert told(pipes, "") == [""]
+    assert notified_uris(pipes, "") == [""]
     if stream:
         pipes.notify("notifications/cancelled", {"requestId": stream})
     subscribe(pipes, second)
     pipes.call("info", {"path": "plain.tif"})
     write(pipes, a, overwrite=True)
     write(pipes, b, overwrite=True)
-    assert told(pipes, second) == ["", second]
+    assert notified_uris(pipes, second) == ["", second]
     notifications = [
         line
         for line in pipes.lines

@@ -54,7 +54,7 @@ class Client:
         until(lambda: self.get(task)["status"] in statuses, seconds=120)
         return self.get(task)
 
-    def begun(self, task: str) -> None:
+    def wait_until_running(self, task: str) -> None:
         """Returns once the job in the container has reported progress."""
         until(lambda: "%" in self.get(task).get("statusMessage", ""), seconds=60)
 
@@ -81,7 +81,7 @@ def outcomes(own: Place, tool: str, output: str = "") -> list[str]:
 
 def test_cancelled_task_leaves_nothing_while_server_continues(taker, own, containers):
     task = taker.task("reproject", **{**LONG, "output": "cancelled.tif"})
-    taker.begun(task)
+    taker.wait_until_running(task)
     assert containers.of_owners(own.owners) != []
     assert taker.ask("tasks/cancel", taskId=task).keys() <= {"resultType", "_meta"}
     assert taker.until(task, *ENDED)["status"] == "cancelled"
@@ -99,7 +99,7 @@ def test_tasks_of_killed_server_failed_and_results_remain(taker, own, grounds, c
         done = killed.task("info", path="rgb.tif")
         completed = killed.until(done, "completed")
         running = killed.task("reproject", **{**LONG, "output": "killed.tif"})
-        killed.begun(running)
+        killed.wait_until_running(running)
         owners = own.owners - before
         assert containers.of_owners(owners) != []
         killed.pipes.process.kill()

@@ -41,7 +41,7 @@ def at(uri: str) -> Path:
     return Path(unquote(urlsplit(uri).path))
 
 
-def made_at(talk: Talk, tool: str, key: str, **arguments: Any) -> Path:
+def output_path(talk: Talk, tool: str, key: str, **arguments: Any) -> Path:
     """The path of the output whose address is under this key."""
     return at(done(talk, tool, **arguments)[key])
 
@@ -146,21 +146,21 @@ def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, ora
 
 def test_unnamed_gdal_translate_output_is_always_new(modern, place, oracle):
     arguments = {"src_dataset": "rgb.tif", "resample_alg": "average"}
-    paths = [made_at(modern, "gdal_translate", "output_uri", **arguments) for _ in range(2)]
+    paths = [output_path(modern, "gdal_translate", "output_uri", **arguments) for _ in range(2)]
     assert paths[0] != paths[1]
     assert {path.parent for path in paths} == {place.path("outputs")}
     assert oracle.checksums(paths[0]) == oracle.checksums(paths[1]) == oracle.checksums(place.path("rgb.tif"))
 
 
 def test_gdalwarp_reprojects_and_mosaics(modern: Talk, oracle: Oracle):
-    path = made_at(modern, "gdalwarp", "output_uri", src_datasets=HALVES, t_srs="EPSG:4326", r="nearest")
+    path = output_path(modern, "gdalwarp", "output_uri", src_datasets=HALVES, t_srs="EPSG:4326", r="nearest")
     assert oracle.raster(path)["size"] == [20, 10]
 
 
 def test_gdalbuildvrt_is_usable_where_it_is_published(modern: Talk, place: Place, oracle: Oracle):
-    mosaic = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, resolution="highest")
+    mosaic = output_path(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, resolution="highest")
     options = {"dst_vrt": "stack.vrt", "separate": True}
-    stack = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, **options)
+    stack = output_path(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, **options)
     assert mosaic.parent == place.path("outputs")
     assert oracle.raster(mosaic)["size"] == [20, 10]
     assert 0 not in oracle.checksums(mosaic)
@@ -201,7 +201,7 @@ def test_gdal2xyz_writes_rows_or_an_array(modern: Talk, oracle: Oracle):
 
 def test_gdal_merge_pastes_side_by_side_or_stacks(modern: Talk, oracle: Oracle):
     for more, bands in (({"n": 0}, 1), ({"separate": True}, 2)):
-        info = oracle.raster(made_at(modern, "gdal_merge", "merged_uri", src_datasets=HALVES, **more))
+        info = oracle.raster(output_path(modern, "gdal_merge", "merged_uri", src_datasets=HALVES, **more))
         assert (info["size"], len(info["bands"])) == ([20, 10], bands)
 
 
@@ -211,7 +211,7 @@ def test_gdal_polygonize_makes_polygons_of_classes(modern: Talk, oracle: Oracle)
         ({"field_name": "class"}, "class", [0, 1, 1, 2]),
         (masked, "DN", [0, 1, 2]),
     ):
-        path = made_at(modern, "gdal_polygonize", "vector_uri", src_dataset="classes.tif", **more)
+        path = output_path(modern, "gdal_polygonize", "vector_uri", src_dataset="classes.tif", **more)
         [layer] = oracle.vector(path)["layers"]
         assert sorted(feature["properties"][field] for feature in layer["features"]) == expected
 

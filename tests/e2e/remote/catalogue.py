@@ -29,14 +29,14 @@ def serve(server: Origin, size: int = 2) -> None:
     server.special["/stac/search"] = search
 
 
-def fits(item: dict[str, Any], asked: dict[str, Any]) -> bool:
-    west, south, east, north = asked.get("bbox") or (-180, -90, 180, 90)
+def fits(item: dict[str, Any], search_body: dict[str, Any]) -> bool:
+    west, south, east, north = search_body.get("bbox") or (-180, -90, 180, 90)
     box = item["bbox"]
     inside = box[0] <= east and box[2] >= west and box[1] <= north and box[3] >= south
-    start, _, end = asked.get("datetime", "../..").partition("/")
+    start, _, end = search_body.get("datetime", "../..").partition("/")
     moment = item["properties"]["datetime"]
     in_time = (start == ".." or start <= moment) and (end == ".." or moment <= end)
-    rules = asked.get("query") or {}
+    rules = search_body.get("query") or {}
     cloudless = all(item["properties"].get(key, 0) < rule["lt"] for key, rule in rules.items())
-    wanted = item["collection"] in asked.get("collections", [item["collection"]])
+    wanted = item["collection"] in search_body.get("collections", [item["collection"]])
     return inside and in_time and cloudless and wanted

@@ -89,7 +89,9 @@ def make(
         rates = Rates(tmp_path / "usage.sqlite")
         stack.callback(rates.close)
 
-        def made(*sources: str | Mapping[str, Any], narrowed: Any = None, **more: Any) -> RemoteGateway:
+        def new_gateway(
+            *sources: str | Mapping[str, Any], narrowed: Any = None, **more: Any
+        ) -> RemoteGateway:
             rows = [
                 {"networks": ["127.0.0.0/8"], **({"at": source} if isinstance(source, str) else source)}
                 for source in sources or (f"data.test:{server.port}",)
@@ -103,7 +105,7 @@ def make(
             )
             return stack.enter_context(closing(gateway))
 
-        yield made
+        yield new_gateway
 
 
 @dataclass
@@ -131,7 +133,7 @@ def opened() -> Iterator[Opened]:
     """A call that reads some addresses; closed at the end of the test."""
     with ExitStack() as stack:
 
-        def made(
+        def open_call(
             gateway: RemoteGateway, *texts: str, who: str = WHO, seconds: float = 20.0, **more: Any
         ) -> Call:
             addresses, deadline = [gateway.address(text, who) for text in texts], time.monotonic() + seconds
@@ -140,4 +142,4 @@ def opened() -> Iterator[Opened]:
             reading.require_found()
             return Call(reading, f"1/{addresses[0].name}")
 
-        yield made
+        yield open_call

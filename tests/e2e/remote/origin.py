@@ -105,36 +105,36 @@ class Handler(serving.Handler):
             self.origin.sent += end - start
         return self.part(data[start:end], start, end, len(data))
 
-    def asked_part(self, data: bytes) -> tuple[int, int, str]:
+    def requested_part(self, data: bytes) -> tuple[int, int, str]:
         """The start and the end of the requested range, and its correct Content-Range."""
         start, end = self.range(len(data))
         return start, end, f"bytes {start}-{end - 1}/{len(data)}"
 
     def mode_changing(self, data: bytes) -> None:
         """Another ETag in each answer, and If-Match is ignored."""
-        start, end, named = self.asked_part(data)
+        start, end, named = self.requested_part(data)
         self.answer(206, data[start:end], Content_Range=named, ETag=f'"{start}"')
 
     def mode_silent(self, data: bytes) -> None:
         """Other bytes for the same range in each answer, with an unchanged weak ETag."""
-        start, end, named = self.asked_part(data)
+        start, end, named = self.requested_part(data)
         fill = bytes([len(self.origin.asked) % 256]) * (end - start)
         self.answer(206, fill, Content_Range=named, ETag='W/"same"')
 
     def mode_longer(self, data: bytes) -> None:
-        start, end, _ = self.asked_part(data)
+        start, end, _ = self.requested_part(data)
         self.part(data[start:end] + b"more", start, end, len(data))
 
     def mode_shorter(self, data: bytes) -> None:
-        start, end, _ = self.asked_part(data)
+        start, end, _ = self.requested_part(data)
         self.part(data[start : end - 1], start, end, len(data))
 
     def mode_elsewhere(self, data: bytes) -> None:
-        start, end, _ = self.asked_part(data)
+        start, end, _ = self.requested_part(data)
         self.part(data[start:end], start + 1, end + 1, len(data) + 1)
 
     def mode_gzip(self, data: bytes) -> None:
-        start, end, _ = self.asked_part(data)
+        start, end, _ = self.requested_part(data)
         self.part(data[start:end], start, end, len(data), Content_Encoding="gzip")
 
     def mode_whole(self, data: bytes) -> None:
@@ -148,19 +148,19 @@ class Handler(serving.Handler):
         self.close_connection = True
 
     def mode_cut(self, data: bytes) -> None:
-        start, end, named = self.asked_part(data)
+        start, end, named = self.requested_part(data)
         self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
         self.wfile.write(data[start : start + 10])
 
     def mode_twice(self, data: bytes) -> None:
-        start, end, named = self.asked_part(data)
+        start, end, named = self.requested_part(data)
         both = (("Content-Range", named), ("Content-Range", named.replace(f" {start}-", f" {start + 1}-")))
         self.begin(*both, ("Content-Length", str(end - start)))
         self.wfile.write(data[start:end])
 
     def mode_chunked(self, data: bytes) -> None:
         """Endless chunks."""
-        self.begin(("Content-Range", self.asked_part(data)[2]), ("Transfer-Encoding", "chunked"))
+        self.begin(("Content-Range", self.requested_part(data)[2]), ("Transfer-Encoding", "chunked"))
         with contextlib.suppress(OSError):
             while not self.origin.released.is_set():
                 self.wfile.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
@@ -169,7 +169,7 @@ class Handler(serving.Handler):
 
     def mode_dripping(self, data: bytes) -> None:
         """Sends a byte now and then, without end, and is never silent for long."""
-        start, end, named = self.asked_part(data)
+        start, end, named = self.requested_part(data)
         self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
         self.drip(b"x")
 

@@ -32,7 +32,9 @@ def failed(make: Make, opened: Opened, server: Origin) -> Fails:
     reads.
     """
 
-    def one(*sources: Any, path: str = "/ok/x.tif", host: str = "data.test", **settings: Any) -> str:
+    def failure_message(
+        *sources: Any, path: str = "/ok/x.tif", host: str = "data.test", **settings: Any
+    ) -> str:
         try:
             call = opened(make(*sources, **settings), server.url(path, host))
         except ToolError as error:
@@ -42,7 +44,7 @@ def failed(make: Make, opened: Opened, server: Origin) -> Fails:
         assert call.look().status is Status.EIO  # every question after the first failure fails
         return call.reading.failure.message
 
-    return one
+    return failure_message
 
 
 @pytest.mark.claim("remote.off-by-default")

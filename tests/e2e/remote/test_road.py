@@ -78,7 +78,7 @@ def app(tmp_path: Path, listener: Listener) -> Iterator[Made]:
     ]
     with ExitStack() as stack:
 
-        def made(policy: str = "") -> App:
+        def run_app(policy: str = "") -> App:
             options: dict[str, Any] = {}
             if policy:
                 (tmp_path / "policy.toml").write_text(policy)
@@ -92,7 +92,7 @@ def app(tmp_path: Path, listener: Listener) -> Iterator[Made]:
             )
             return stack.enter_context(running(settings))
 
-        yield made
+        yield run_app
 
 
 def code(app: App, tool: str, arguments: Mapping[str, Any]) -> str:

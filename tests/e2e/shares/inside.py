@@ -36,7 +36,7 @@ def workspace(share: str) -> Path:
 
 
 @pytest.fixture
-def elsewhere(share: str, workspace: Path) -> Path:
+def second_mount(share: str, workspace: Path) -> Path:
     """The workspace as another machine sees it, if there is a second mount."""
     return Path(FILE_SYSTEMS[share].other or FILE_SYSTEMS[share].place) / workspace.name
 
@@ -123,14 +123,14 @@ def test_a_rename_in_case_alone_loses_nothing(workspace):
     assert list(tree(workspace).values()) == [b"old"]
 
 
-def test_only_folders_of_dead_servers_are_removed(workspace, elsewhere):
+def test_only_folders_of_dead_servers_are_removed(workspace, second_mount):
     dead = area_at(workspace).open("staging-2", USER)
     (dead.path / "half.tif").write_bytes(b"1")
-    assert area_at(elsewhere).recover() == ()
-    assert leftovers(elsewhere) == ["staging-2"]
+    assert area_at(second_mount).recover() == ()
+    assert leftovers(second_mount) == ["staging-2"]
     dead._locked.close()
-    assert [recovery.staging_id for recovery in area_at(elsewhere).recover()] == ["staging-2"]
-    assert leftovers(elsewhere) == []
+    assert [recovery.staging_id for recovery in area_at(second_mount).recover()] == ["staging-2"]
+    assert leftovers(second_mount) == []
 
 
 def test_file_edited_since_the_plan_is_kept(workspace):
@@ -163,9 +163,9 @@ def test_undo_entries_beyond_the_retention_are_removed(workspace):
     assert leftovers(workspace, "undo") == ["call-0002"]
 
 
-def test_files_from_another_machine_are_collected_completely(workspace, elsewhere):
+def test_files_from_another_machine_are_collected_completely(workspace, second_mount):
     with area_at(workspace).open("staging-1", USER) as staging:
-        out = elsewhere / staging.path.relative_to(workspace)
+        out = second_mount / staging.path.relative_to(workspace)
         staging.usage()  # so that this machine caches an empty folder
         for number in itertools.count(1):
             (out / f"{number}.tif").write_bytes(b"1" * number)
@@ -178,30 +178,30 @@ def test_files_from_another_machine_are_collected_completely(workspace, elsewher
         assert sizes == {"1.tif": 6, "2.tif": 2, "3.tif": 3, "4.tif": 4, "cube.zarr": 0}
 
 
-def test_a_name_that_another_machine_took_meanwhile_stays(workspace, elsewhere):
+def test_a_name_that_another_machine_took_meanwhile_stays(workspace, second_mount):
     area = area_at(workspace)
     planned = plan(area, {"dem.tif": b"ours"})  # caches that this name does not exist
     with area.open("staging-1", USER) as staging:
         (staging.path / "dem.tif").write_bytes(b"ours")
         staging.collect()
-        (elsewhere / "dem.tif").write_bytes(b"theirs")
+        (second_mount / "dem.tif").write_bytes(b"theirs")
         with pytest.raises(OutputRejected):
             staging.publish("call-0001", planned.publications)
-    assert tree(elsewhere) == {"dem.tif": b"theirs"}
+    assert tree(second_mount) == {"dem.tif": b"theirs"}
 
 
-def test_file_replaced_by_another_machine_is_not_removed(workspace, elsewhere):
+def test_file_replaced_by_another_machine_is_not_removed(workspace, second_mount):
     area = area_at(workspace)
     (workspace / "dem.tif").write_bytes(b"old")
     gone = [place(area, "dem.tif")]
     with area.open("staging-1", USER) as staging:
         (staging.path / "new.tif").write_bytes(b"1")
         staging.collect()
-        (elsewhere / "other").write_bytes(b"theirs")
-        (elsewhere / "other").rename(elsewhere / "dem.tif")
+        (second_mount / "other").write_bytes(b"theirs")
+        (second_mount / "other").rename(second_mount / "dem.tif")
         with pytest.raises(OutputRejected):
             staging.publish("call-0001", [Publication("new.tif", place(area, "new.tif"))], gone)
-    assert tree(elsewhere) == {"dem.tif": b"theirs"}
+    assert tree(second_mount) == {"dem.tif": b"theirs"}
 
 
 @pytest.mark.parametrize("share", CLOSED_TO_ROOT, indirect=True)

@@ -63,13 +63,13 @@ def template(image: Any) -> SandboxTemplate:
 def ask(runner: Runner, template: SandboxTemplate, folder: Folder, cancel: Cancellation) -> Iterator[Ask]:
     """`ask("raster", "info", "/vsihost/1/a.tif", answerer=..., limits=..., **job)`: one job that names remote data."""
 
-    def one(*words: str, answerer: Any = None, **options: Any) -> SandboxResult:
+    def run_program(*words: str, answerer: Any = None, **options: Any) -> SandboxResult:
         limits = options.pop("limits", template.limits)
         job = {**EMPTY, "preview_pixels": 0, "program": "gdal", "options": words, "remote": True, **options}
         wanted = replace(template, limits=limits)
         return runner.run(Job("call-0001", wanted, job, answerer=answerer or folder), cancel)
 
-    return one
+    return run_program
 
 
 @pytest.fixture
@@ -89,14 +89,14 @@ def place(tmp_path: Path) -> Place:
 def command(place: Place, origin: Origin, shared_server: tuple[Origin, Path]) -> Command:
     """`command("--approval", "never", remote=...)`: the command of a server that may read from data.test."""
 
-    def made(*options: str, remote: str | None = None) -> list[str]:
+    def server_command(*options: str, remote: str | None = None) -> list[str]:
         listed = f'[[remote.source]]\nat = "data.test:{origin.port}"\nnetworks = ["127.0.0.0/8"]\n'
         file = place.state.parent / "settings.toml"
         table = f'[remote]\nca = "{shared_server[1]}"\nsilence_seconds = 5\n'
         file.write_text(table + (listed if remote is None else remote))
         return place.command("--config", str(file), *options)
 
-    return made
+    return server_command
 
 
 @pytest.fixture
@@ -104,10 +104,10 @@ def serve(command: Command) -> Iterator[Serve]:
     """`serve("--approval", "never", remote=..., person=...)`: a client of such a server."""
     with ExitStack() as stack:
 
-        def made(*options: str, remote: str | None = None, person: Person | None = None) -> Talk:
+        def connect(*options: str, remote: str | None = None, person: Person | None = None) -> Talk:
             return stack.enter_context(inside(command(*options, remote=remote), person=person))
 
-        yield made
+        yield connect
 
 
 def stalling(origin: Origin) -> threading.Event:

@@ -29,7 +29,7 @@ READS = {
 }  # fmt: skip
 
 
-def told(text: str, root: str) -> Any:
+def comparable(text: str, root: str) -> Any:
     """GDAL's output without names that depend on the file's place."""
     value = json.loads(text.replace(root, "/there"))
     return {key: part for key, part in value.items() if key not in ("files", "description", "metadata")}
@@ -43,7 +43,7 @@ def test_every_format_reads_as_from_a_file(ask, folder: Folder, oracle: Oracle, 
             there = ask(*(word.format("/vsihost/1") for word in words))
             assert there.outcome == Exited(0), there.stderr.decode()
             here = oracle.must("gdal", *(word.format(data) for word in words))
-            assert told(there.stdout.decode(), "/vsihost/1") == told(here, str(data))
+            assert comparable(there.stdout.decode(), "/vsihost/1") == comparable(here, str(data))
             questions = [(question.name, question.ranges) for question in folder.reads]
             assert len(questions) == len(set(questions))  # no question is sent twice
 
@@ -71,7 +71,7 @@ def test_data_exceeding_the_cache_is_read_again_correctly(
     words = READS["a cog's pixels"]
     result = ask(*(word.format("/vsihost/1") for word in words), limits=small)
     assert result.outcome == Exited(0), result.stderr.decode()
-    assert told(result.stdout.decode(), "/vsihost/1") == told(
+    assert comparable(result.stdout.decode(), "/vsihost/1") == comparable(
         oracle.must("gdal", *(word.format(data) for word in words)), str(data)
     )
 

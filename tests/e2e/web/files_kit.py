@@ -39,8 +39,8 @@ class Sender:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def ask(self, method: str, path: str, **given: Any) -> httpx2.Response:
-        return self._client.request(method, path, **given)
+    def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        return self._client.request(method, path, **options)
 
     def put(self, name: str, data: Any, **headers: str) -> httpx2.Response:
         """Uploads a file to a name in the first workspace; the name is put into the address unchanged."""

@@ -41,15 +41,15 @@ class Hosted:
 
     def token(self, name: str, *scopes: str) -> str:
         """A new static token, with the scopes read and write by default."""
-        return made_token(self.place, name, *scopes)
+        return new_token(self.place, name, *scopes)
 
     def request(
-        self, method: str, path: str = "/mcp", *, token: str | None = None, **given: Any
+        self, method: str, path: str = "/mcp", *, token: str | None = None, **options: Any
     ) -> httpx2.Response:
         """Sends one plain request; `headers`, `content` and `json` as in the HTTP client."""
-        headers = {**(bearer(token) if token else {}), **given.pop("headers", {})}
+        headers = {**(bearer(token) if token else {}), **options.pop("headers", {})}
         with httpx2.Client(timeout=SECONDS, trust_env=False) as client:
-            return client.request(method, self.base + path, headers=headers, **given)
+            return client.request(method, self.base + path, headers=headers, **options)
 
     def connected(self) -> socket.socket:
         host, _, port = self.host.partition(":")
@@ -77,7 +77,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def made_token(place: Place, name: str, *scopes: str) -> str:
+def new_token(place: Place, name: str, *scopes: str) -> str:
     return TokenStore(place.state / "tokens.sqlite").new(name, scopes or (READ, WRITE), None)
 
 
@@ -85,7 +85,7 @@ def made_token(place: Place, name: str, *scopes: str) -> str:
 def hosting(place: Place, log: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Hosted]:
     """A server on a free port, which is ended with the block. It has a token, because it needs one to start."""
     if not (place.state / "tokens.sqlite").exists() and "--no-auth" not in options:
-        made_token(place, "first")
+        new_token(place, "first")
     words = place.command(*PORT, *options)[3:]
     process = program().program(words, {**environment(), **(env or {})}, log)
     process.stdin.close()

@@ -57,7 +57,7 @@ class Raw:
         return self.send("tools/call", {"name": tool, "arguments": arguments})
 
     @contextmanager
-    def begun(self, tool: str, **arguments: Any) -> Iterator[httpx2.Response]:
+    def running_call(self, tool: str, **arguments: Any) -> Iterator[httpx2.Response]:
         """A call whose container reports progress; leaving the block drops the connection."""
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p1"}}
         with (

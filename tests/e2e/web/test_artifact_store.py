@@ -54,7 +54,7 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
+def outputs(tmp_path: Path) -> Iterator[Kept]:
     stored = Kept(tmp_path)
     yield stored
     stored.registry.close()
@@ -102,44 +102,44 @@ SWAPS = [write_in_place, put_another, link_to_a_copy, link_outside, make_pipe, m
 @pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
 @pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
-def test_substitute_for_a_file_is_never_served(kept, swap, *, seen):
-    artifact = kept.publish()
+def test_substitute_for_a_file_is_never_served(outputs, swap, *, seen):
+    artifact = outputs.publish()
     path, times = Path(artifact.path), os.stat(artifact.path)
     if seen:
-        assert kept.read(artifact) == OLD
+        assert outputs.read(artifact) == OLD
     swap(path)
     if path.exists():
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises((Absent, Gone)):
-        kept.read(artifact)
+        outputs.read(artifact)
 
 
 @pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
-def test_folder_replacing_another_brings_in_nothing(kept: Kept, *, seen: bool):
+def test_folder_replacing_another_brings_in_nothing(outputs: Kept, *, seen: bool):
     """Its files have the same times, so only their contents differ."""
-    other = kept.root / "other"
+    other = outputs.root / "other"
     other.mkdir()
     (other / "out.tif").write_bytes(NEW)
-    artifact = kept.publish("folder/out.tif")
+    artifact = outputs.publish("folder/out.tif")
     if seen:
-        assert kept.read(artifact) == OLD
-    (kept.root / "folder").rename(kept.root / "gone")
-    other.rename(kept.root / "folder")
+        assert outputs.read(artifact) == OLD
+    (outputs.root / "folder").rename(outputs.root / "gone")
+    other.rename(outputs.root / "folder")
     with pytest.raises(Gone):
-        kept.read(artifact)
+        outputs.read(artifact)
 
 
-def test_file_changed_while_open_has_another_fingerprint(kept: Kept):
-    artifact = kept.publish()
-    opened = kept.open(artifact)
+def test_file_changed_while_open_has_another_fingerprint(outputs: Kept):
+    artifact = outputs.publish()
+    opened = outputs.open(artifact)
     assert Fingerprint.of(opened.file) == opened.fingerprint
     write_in_place(Path(artifact.path))
     assert Fingerprint.of(opened.file) != opened.fingerprint
     opened.close()
 
 
-def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_an_untouched_file_is_digested_once(outputs: Kept, monkeypatch: pytest.MonkeyPatch):
     digested: list[int] = []
 
     def counted(file: int) -> str:
@@ -147,66 +147,66 @@ def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.Monk
         return hashlib.sha256(OLD).hexdigest()
 
     monkeypatch.setattr(module, "digest", counted)
-    artifact = kept.publish()
-    assert [kept.read(artifact) for _ in range(5)] == [OLD] * 5
+    artifact = outputs.publish()
+    assert [outputs.read(artifact) for _ in range(5)] == [OLD] * 5
     assert len(digested) == 1
 
 
-def test_large_unchanged_file_is_opened_without_reading_it(kept: Kept, monkeypatch):
-    artifact = kept.publish()
+def test_large_unchanged_file_is_opened_without_reading_it(outputs: Kept, monkeypatch):
+    artifact = outputs.publish()
     monkeypatch.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
     with monkeypatch.context() as patched:
         patched.setattr(module, "digest", None)
-        assert kept.read(artifact) == OLD
+        assert outputs.read(artifact) == OLD
     while os.stat(artifact.path).st_ctime <= artifact.created:  # the file clock advances in steps
         write_in_place(Path(artifact.path))
     with pytest.raises(Gone):
-        kept.read(artifact)
+        outputs.read(artifact)
 
 
-def test_verified_file_does_not_wait_for_another(kept: Kept, monkeypatch: pytest.MonkeyPatch):
-    first, second = kept.publish("1.tif"), kept.publish("2.tif")
-    assert kept.read(first) == OLD
+def test_verified_file_does_not_wait_for_another(outputs: Kept, monkeypatch: pytest.MonkeyPatch):
+    first, second = outputs.publish("1.tif"), outputs.publish("2.tif")
+    assert outputs.read(first) == OLD
     thread = ThreadPoolExecutor(1)
 
     def comparing(_file: int) -> str:
-        assert thread.submit(kept.read, first).result(10) == OLD
+        assert thread.submit(outputs.read, first).result(10) == OLD
         return hashlib.sha256(OLD).hexdigest()
 
     monkeypatch.setattr(module, "digest", comparing)
-    assert kept.read(second) == OLD
+    assert outputs.read(second) == OLD
     thread.shutdown()
 
 
-def test_foreign_workspace_contains_nothing(kept: Kept, tmp_path: Path):
-    artifact = kept.publish()
+def test_foreign_workspace_contains_nothing(outputs: Kept, tmp_path: Path):
+    artifact = outputs.publish()
     (tmp_path / "elsewhere").mkdir()
     others = Workspaces((Workspace.at(tmp_path / "elsewhere", writable=True),))
     with pytest.raises(Absent):
-        kept.store.open(artifact, others)
+        outputs.store.open(artifact, others)
 
 
-def test_call_is_visible_to_owner_and_administrators(kept: Kept):
-    assert kept.store.owner(CALL, ANN) == ANN.id
-    assert kept.store.owner(CALL, ROOT) == ANN.id
+def test_call_is_visible_to_owner_and_administrators(outputs: Kept):
+    assert outputs.store.owner(CALL, ANN) == ANN.id
+    assert outputs.store.owner(CALL, ROOT) == ANN.id
     for call_id in (CALL, "0" * 16, "", "../etc", "%", CALL.upper(), CALL + "\n"):
         with pytest.raises(Absent):
-            kept.store.owner(call_id, BOB)
+            outputs.store.owner(call_id, BOB)
 
 
-def test_undone_replaced_or_unknown_output_is_not_found(kept: Kept):
-    first = kept.publish()
-    kept.publish("tiles", kind=FOLDER)
+def test_undone_replaced_or_unknown_output_is_not_found(outputs: Kept):
+    first = outputs.publish()
+    outputs.publish("tiles", kind=FOLDER)
     for name in ("tiles", "nothing", "", ".", "../registry.sqlite", str(first.path)):
         with pytest.raises(Absent):
-            kept.store.find(CALL, name)
+            outputs.store.find(CALL, name)
     later = "fedcba9876543210"
-    kept.registry.begin_call(Call(later, BOB.id, "convert", {}))
-    kept.registry.add_artifacts(later, [replace(first, id=0)])
+    outputs.registry.begin_call(Call(later, BOB.id, "convert", {}))
+    outputs.registry.add_artifacts(later, [replace(first, id=0)])
     with pytest.raises(Gone):
-        kept.store.find(CALL, "out.tif")
-    kept.registry.retract_artifacts(later)
-    assert kept.store.find(CALL, "out.tif").id == first.id
-    kept.registry.retract_artifacts(CALL)
+        outputs.store.find(CALL, "out.tif")
+    outputs.registry.retract_artifacts(later)
+    assert outputs.store.find(CALL, "out.tif").id == first.id
+    outputs.registry.retract_artifacts(CALL)
     with pytest.raises(Gone):
-        kept.store.find(CALL, "out.tif")
+        outputs.store.find(CALL, "out.tif")

@@ -23,7 +23,7 @@ def outcomes(place: Place) -> list[str]:
 @pytest.mark.claim("faults.client-gone")
 def test_client_disconnection_removes_its_call_container(http_server, ann, containers):
     place, raw = http_server.place, Raw(http_server, ann)
-    with raw.begun("reproject", **{**LONG, "output": "hung-up.tif"}):
+    with raw.running_call("reproject", **{**LONG, "output": "hung-up.tif"}):
         call = place.audited[-1]["call"]
         assert call in containers.of_owners(place.owners)
     until(lambda: call not in containers.of_owners(place.owners))

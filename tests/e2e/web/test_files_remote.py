@@ -54,7 +54,7 @@ class Seen:
     size: int  # bytes
 
 
-def seen(gdal: DockerContainer, *argv: str) -> Seen:
+def counted_run(gdal: DockerContainer, *argv: str) -> Seen:
     printed = run(gdal, *argv, "--config", "CPL_VSIL_SHOW_NETWORK_STATS", "YES")
     text, _, statistics = printed.partition("Network statistics:")
     methods = json.loads(statistics)["methods"].values()
@@ -70,8 +70,8 @@ def test_remote_gdal_reads_a_pixel_with_few_bytes(sender, cog, gdal, oracle, by)
         address, headers = sender.link(cog), "X-Nothing: here"
     name = f"/vsicurl/{sender.hosted.base}{address}"
     config = ("--config", "GDAL_HTTP_HEADERS", headers)
-    opening = seen(gdal, "gdalinfo", *config, name)
-    far = seen(gdal, "gdallocationinfo", "-valonly", *config, name, "2345", "1234")
+    opening = counted_run(gdal, "gdalinfo", *config, name)
+    far = counted_run(gdal, "gdallocationinfo", "-valonly", *config, name, "2345", "1234")
     assert f"Size is {SIDE}, {SIDE}" in opening.text
     assert far.text.strip() == oracle.must("gdallocationinfo", "-valonly", str(path), "2345", "1234").strip()
     assert opening.requests < 8

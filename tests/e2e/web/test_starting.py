@@ -7,7 +7,7 @@ import pytest
 
 from tests.certificates import self_signed
 from tests.e2e.cli.conftest import DEAD, gdal_mcp
-from tests.e2e.web.hosted import PORT, hosting, made_token
+from tests.e2e.web.hosted import PORT, hosting, new_token
 
 pytestmark = pytest.mark.engine
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.engine
 @pytest.mark.claim("http.no-open-door")
 def test_publicly_readable_server_ends_with_a_message(make_place):
     place = make_place()
-    made_token(place, "ann")
+    new_token(place, "ann")
     ended = gdal_mcp(*place.command(*PORT, *DEAD, "--host", "0.0.0.0")[3:])
     assert (ended.code, ended.stdout) == (2, "")
     assert ended.stderr.startswith("gdal-mcp: ")

@@ -149,7 +149,7 @@ def test_only_who_may_write_sends_files(sender: Sender):
     assert arriving(place) == []
 
 
-def begun(sender: Sender, name: str, *headers: str) -> socket.socket:
+def begin_upload(sender: Sender, name: str, *headers: str) -> socket.socket:
     """A connection that has sent the head of an upload."""
     opened = sender.hosted.connected()
     first = (f"PUT /uploads/0/{name} HTTP/1.1", f"Host: {sender.hosted.host}")
@@ -162,7 +162,7 @@ def begun(sender: Sender, name: str, *headers: str) -> socket.socket:
 def test_an_upload_whose_sender_leaves_leaves_nothing(sender: Sender):
     place = sender.hosted.place
     for length in ("Content-Length: 1000000", "Transfer-Encoding: chunked"):
-        opened = begun(sender, "x.csv", length)
+        opened = begin_upload(sender, "x.csv", length)
         opened.sendall(b"400\r\n" + b"x" * 0x400 if "chunked" in length else b"x" * 1000)
         until(lambda: arriving(place) != [])
         opened.close()
@@ -171,7 +171,7 @@ def test_an_upload_whose_sender_leaves_leaves_nothing(sender: Sender):
 
 def test_bytes_beyond_the_promised_length_are_dropped(sender: Sender):
     data = csv("row")
-    opened = begun(sender, "longer.csv", f"Content-Length: {len(data)}", "Connection: close")
+    opened = begin_upload(sender, "longer.csv", f"Content-Length: {len(data)}", "Connection: close")
     opened.sendall(data + b"more,9,9\n")
     answer = opened.makefile("rb").read()
     opened.close()
@@ -182,7 +182,7 @@ def test_bytes_beyond_the_promised_length_are_dropped(sender: Sender):
 @pytest.mark.usefixtures("untouched")
 def test_simultaneous_uploads_per_sender_are_bounded(sender: Sender):
     place = sender.hosted.place
-    first = [begun(sender, f"{number}.csv", "Content-Length: 9") for number in range(2)]
+    first = [begin_upload(sender, f"{number}.csv", "Content-Length: 9") for number in range(2)]
     until(lambda: len(arriving(place)) == 2)
     assert sender.put("3.csv", csv("x")).status_code == 429
     for opened in first:

@@ -12,7 +12,7 @@ from tests.e2e.console.kit import approvals
 from tests.e2e.mcp.talk import Place
 from tests.e2e.web.files_kit import Sender, arriving, csv, tree
 from tests.e2e.web.hosted import Hosted, hosting
-from tests.e2e.web.test_uploads import begun
+from tests.e2e.web.test_uploads import begin_upload
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -53,8 +53,8 @@ def strict(grounds: Path) -> Iterator[Hosted]:
 
 
 @pytest.fixture(scope="module")
-def one(strict: Hosted) -> Iterator[Callable[[str], Sender]]:
-    """`one(name)`: a user with a token of that name."""
+def sender_of(strict: Hosted) -> Iterator[Callable[[str], Sender]]:
+    """`sender_of(name)`: a user with a token of that name."""
     names = ("ann", "bob", "little", "asks", "reads", "new")
     senders = {name: Sender(strict, strict.token(name)) for name in names}
     yield senders.__getitem__
@@ -75,8 +75,8 @@ def question(sender: Sender, name: str, data: bytes) -> dict[str, object]:
 
 
 @pytest.mark.claim("http.uploads")
-def test_upload_needs_one_approval_for_exactly_these_bytes(one, strict):
-    ann, place = one("ann"), strict.place
+def test_upload_needs_one_approval_for_exactly_these_bytes(sender_of, strict):
+    ann, place = sender_of("ann"), strict.place
     before = tree(place)
     first = question(ann, "asked.csv", csv("mine"))
     assert tree(place) == before
@@ -84,7 +84,7 @@ def test_upload_needs_one_approval_for_exactly_these_bytes(one, strict):
     for sender, name, data in (
         (ann, "asked.csv", csv("more")),
         (ann, "other.csv", csv("mine")),
-        (one("bob"), "asked.csv", csv("mine")),
+        (sender_of("bob"), "asked.csv", csv("mine")),
     ):
         assert question(sender, name, data)["approval"] != first["approval"]
     assert tree(place) == before
@@ -94,10 +94,10 @@ def test_upload_needs_one_approval_for_exactly_these_bytes(one, strict):
     assert question(ann, "asked.csv", csv("mine"))["approval"] != first["approval"]
 
 
-def test_server_part_without_uploads_accepts_none(one, strict):
+def test_server_part_without_uploads_accepts_none(sender_of, strict):
     before = tree(strict.place)
     for name in ("asks", "reads", "new"):
-        reply = one(name).put("x.csv", csv("x"))
+        reply = sender_of(name).put("x.csv", csv("x"))
         assert (reply.status_code, reply.json()["error"]["code"]) == (403, "DENIED")
     assert tree(strict.place) == before
     uploads = [event for event in strict.place.audited if event.get("tool") == "upload"]
@@ -105,9 +105,9 @@ def test_server_part_without_uploads_accepts_none(one, strict):
     assert {event["subject"]["principal"] for event in denied} >= {"token:asks", "token:reads", "token:new"}
 
 
-def test_what_a_day_allows_is_not_passed(one: Callable[[str], Sender], strict: Hosted):
-    assert one("little").put("first.csv", csv("row")).status_code == 201
-    reply = one("little").put("second.csv", csv("row"))
+def test_what_a_day_allows_is_not_passed(sender_of: Callable[[str], Sender], strict: Hosted):
+    assert sender_of("little").put("first.csv", csv("row")).status_code == 201
+    reply = sender_of("little").put("second.csv", csv("row"))
     assert reply.status_code == 429
     assert int(reply.headers.get("retry-after", "1")) > 0
     assert not strict.place.path("second.csv").exists()
@@ -118,15 +118,17 @@ def status(opened: socket.socket) -> int:
         return int(answer.readline().split()[1])
 
 
-def test_oversized_upload_is_refused_before_sending(one: Callable[[str], Sender], strict: Hosted):
-    opened = begun(one("ann"), "large.csv", f"Content-Length: {MOST + 1}", "Expect: 100-continue")
+def test_oversized_upload_is_refused_before_sending(sender_of: Callable[[str], Sender], strict: Hosted):
+    opened = begin_upload(
+        sender_of("ann"), "large.csv", f"Content-Length: {MOST + 1}", "Expect: 100-continue"
+    )
     assert status(opened) == 413
     assert arriving(strict.place) == []
 
 
 @pytest.mark.claim("http.uploads")
-def test_upload_without_length_is_cut_off(one: Callable[[str], Sender], strict: Hosted):
-    opened = begun(one("ann"), "large.csv", "Transfer-Encoding: chunked")
+def test_upload_without_length_is_cut_off(sender_of: Callable[[str], Sender], strict: Hosted):
+    opened = begin_upload(sender_of("ann"), "large.csv", "Transfer-Encoding: chunked")
     piece = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
     try:
         for _ in range(200):
@@ -139,9 +141,9 @@ def test_upload_without_length_is_cut_off(one: Callable[[str], Sender], strict: 
     assert not strict.place.path("large.csv").exists()
 
 
-def test_upload_that_is_too_slow_is_not_awaited(one: Callable[[str], Sender], strict: Hosted):
+def test_upload_that_is_too_slow_is_not_awaited(sender_of: Callable[[str], Sender], strict: Hosted):
     """It never pauses, and would take forever."""
-    opened = begun(one("ann"), "slow.csv", "Content-Length: 60000")
+    opened = begin_upload(sender_of("ann"), "slow.csv", "Content-Length: 60000")
 
     def answered() -> bool:
         ready, _, _ = select.select([opened], [], [], 0)

@@ -109,7 +109,7 @@ class Attacked:
         assert [key for key, end in ends.items() if UNSAFE.search(str(end.structured_content))] == []
         return ends
 
-    def whole(self, log: Path) -> None:
+    def check_unharmed(self, log: Path) -> None:
         """Checks that the server answers, that no trace of its calls is left, and that no input or outside file
         changed.
         """
@@ -149,4 +149,4 @@ def attacked(_server: Talk, ground: Ground, grounds: Path, containers: Container
     before = {"outside": everything(ground.outside), "inside": everything(ground.place.workspace)}
     target = Attacked(_server, ground, containers, before)
     yield target
-    target.whole(grounds / "attacked.log")
+    target.check_unharmed(grounds / "attacked.log")

@@ -46,7 +46,7 @@ def lay_ground(place: Place, oracle: Oracle, data: Path) -> Ground:
         place.path(name).write_text(ground.text(text))
     for name, entries in traps_vector.WORKBOOKS.items():
         _workbook(place.path(name), {entry: ground.text(text) for entry, text in entries.items()})
-    _made_by_gdal(ground, oracle)
+    _write_gdal_files(ground, oracle)
     databases(place.workspace, ground.outside, data / "zones.gpkg")
     tiffs(place.workspace)
     _libraries(ground)
@@ -95,7 +95,7 @@ def _workbook(path: Path, entries: Mapping[str, str]) -> None:
             archive.writestr(name, text)
 
 
-def _made_by_gdal(ground: Ground, oracle: Oracle) -> None:
+def _write_gdal_files(ground: Ground, oracle: Oracle) -> None:
     """Creates files in formats that GDAL and HDF5 write better than these tests could."""
     trap_folder = oracle.folder("binary-traps")
     oracle.python(PROGRAM, str(trap_folder), str(ground.outside), CANARY.decode())

@@ -30,9 +30,9 @@ class Listener:
         shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{self.port}/trap/{name}"
 
-    def take(self, said: bytes) -> None:
+    def take(self, data: bytes) -> None:
         """Counts one arrival, even if it names no trap."""
-        match = _NAMED.search(said)
+        match = _NAMED.search(data)
         self.arrivals[match[1].decode() if match else "unnamed"] += 1
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.engine
 LIMITS = {"TIMEOUT", "MEMORY_LIMIT", "DISK_LIMIT", "OUTPUT_LIMIT"}
 
 
-def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bool:
+def ended_as_promised(letter: str, result: t.CallToolResult, started: set[str]) -> bool:
     """True if a call ended in the way of its letter."""
     ended, content = code(result), result.structured_content
     began = (content["error"] if result.is_error else content["receipt"])["call_id"] in started
@@ -43,7 +43,7 @@ def check(attacked: Attacked, letters: str, talk: Talk | None = None) -> dict[st
     broken = {
         key: f"{code(end)} {str(end.structured_content)[:300]}"
         for key, end in ended.items()
-        if not kept_promise(TABLE[key.split()[0]].letter, end, started)
+        if not ended_as_promised(TABLE[key.split()[0]].letter, end, started)
     }
     assert broken == {}, broken
     assert [key for key, end in ended.items() if not discreet(end)] == []

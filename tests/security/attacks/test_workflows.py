@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.testing.client import CallFailed, GdalMcpClient
-from tests.integration.workflow_kit import events, files, made_ground, serving
+from tests.integration.workflow_kit import events, files, make_ground, serving
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -41,7 +41,7 @@ class Field:
 
 @pytest.fixture(scope="module")
 def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
-    root = made_ground(tmp_path_factory.mktemp("workflows"))
+    root = make_ground(tmp_path_factory.mktemp("workflows"))
     with serving(root, "--toolsets", "all", "--approval", "never", "--no-preview") as client:
         yield Field(root, client)
 

@@ -68,18 +68,18 @@ class Way:
     name: str
     make_template: TemplateMaker
 
-    def job(self, body: str, seconds: float, **given: Any) -> tuple[SandboxTemplate, Any]:
+    def job(self, body: str, seconds: float, **options: Any) -> tuple[SandboxTemplate, Any]:
         """The container and its job. `body` ends `run(job, report)`; `seconds` is the time limit of the code."""
-        request, source = given.pop("request", {}), handler(body)
+        request, source = options.pop("request", {}), handler(body)
         if self.name == "worker":
-            limits = replace(SMALL, wall_seconds=seconds, **given.pop("limits", {}))
-            return self.make_template(source, limits=limits, **given), request
-        limits = replace(SMALL, memory_bytes=1 << 30, scratch_bytes=32 << 20, **given.pop("limits", {}))
-        template = python.like_run_python(self.make_template("pass", **given), limits)
+            limits = replace(SMALL, wall_seconds=seconds, **options.pop("limits", {}))
+            return self.make_template(source, limits=limits, **options), request
+        limits = replace(SMALL, memory_bytes=1 << 30, scratch_bytes=32 << 20, **options.pop("limits", {}))
+        template = python.like_run_python(self.make_template("pass", **options), limits)
         code = f"{source}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None))"
         return template, python.request(code, seconds, arguments=request)
 
-    def said(self, result: SandboxResult) -> dict[str, Any]:
+    def returned(self, result: SandboxResult) -> dict[str, Any]:
         """The value that `run` returned."""
         assert result.outcome == Exited(0), result.stderr
         return dict(json.loads(result.stdout)["result"] if self.name == "run_python" else result.final)
@@ -100,10 +100,10 @@ def way(request: pytest.FixtureRequest, make_template: TemplateMaker) -> Way:
 def attack(way: Way, runner, cancel) -> Callable[..., SandboxResult]:
     """`attack(body, seconds=30.0, quota=None, **template)`: the outcome, whichever way the code got in."""
 
-    def one(body: str, seconds: float = 30.0, quota: Any = None, **options: Any) -> SandboxResult:
+    def run_attack(body: str, seconds: float = 30.0, quota: Any = None, **options: Any) -> SandboxResult:
         return runner.run(Job("call-0001", *way.job(body, seconds, **options), quota), cancel)
 
-    return one
+    return run_attack
 
 
 @pytest.fixture
@@ -138,11 +138,11 @@ def attested(runner, ground, like_a_call, cancel) -> tuple[Row, ...]:
 def escape(runner, ground, like_a_call, attested, cancel) -> Callable[[], tuple[Row, ...]]:
     """`escape()`: all rows of one container like a call's."""
 
-    def one() -> tuple[Row, ...]:
+    def try_escape() -> tuple[Row, ...]:
         with ground.area.open("staging-0001", USER) as staging:
             return try_to_escape(runner, like_a_call(staging.path), attested, cancel)
 
-    return one
+    return try_escape
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +154,12 @@ def state(tmp_path_factory) -> Path:
 def doctor(ground, state, capsys) -> Callable[..., tuple[int, str]]:
     """`doctor(*options)`: its exit code and what it prints."""
 
-    def one(*options: str) -> tuple[int, str]:
+    def run_doctor(*options: str) -> tuple[int, str]:
         places = ("--workspace", str(ground.workspace), "--state-dir", str(state))
         code = main(["doctor", "--escape", *options, *places])
         return code, capsys.readouterr().out
 
-    return one
+    return run_doctor
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ def run(runner, make_template, ground) -> Iterator[Run]:
     """`run(code)`: the outcome, and the files in its output folder."""
     with closing(Cancellation()) as cancel:
 
-        def one(
+        def run_code(
             code: str, seconds: float = 20.0, pids: int = 64, answerer: Any = None, **more: Any
         ) -> tuple[SandboxResult, dict[str, bytes]]:
             with ground.area.open("staging-0001", USER) as staging:
@@ -36,7 +36,7 @@ def run(runner, make_template, ground) -> Iterator[Run]:
                 files = {path.name: path.read_bytes() for path in staging.path.iterdir() if path.is_file()}
             return result, files
 
-        yield one
+        yield run_code
 
 
 FORGE = """

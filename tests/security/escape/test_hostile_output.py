@@ -61,7 +61,7 @@ def laid(way, attack, ground) -> Iterator[Staging]:
     with ground.area.open("staging-0001", USER) as staging:
         limits = {"file_bytes": SMALL.file_bytes, "files": SMALL.staging_files}
         result = attack(TRAPS, request=limits, workspace=ground.workspace, staging=staging.path)
-        assert way.said(result)["over"] == errno.ENAMETOOLONG
+        assert way.returned(result)["over"] == errno.ENAMETOOLONG
         yield staging
 
 

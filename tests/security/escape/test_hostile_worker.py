@@ -78,7 +78,7 @@ def test_stopped_or_spinning_process_is_gone_at_deadline(way, attack):
 
 @pytest.mark.claim("escape.always-ends")
 def test_detached_processes_end_with_the_container(way, attack):
-    assert way.said(attack(DEAF + SCATTER))["seen"] > 8
+    assert way.returned(attack(DEAF + SCATTER))["seen"] > 8
 
 
 @pytest.mark.claim("escape.always-ends")
@@ -161,7 +161,8 @@ def test_simultaneous_containers_share_no_namespace_or_contents(way, runner, gro
     template, request = way.job(MEET, 30.0)
     slots = [runner.launch(template, f"call-{number}") for number in range(2)]
     reports = [
-        way.said(runner.serve(slot, Job(slot.container.id[:8], template, request), cancel)) for slot in slots
+        way.returned(runner.serve(slot, Job(slot.container.id[:8], template, request), cancel))
+        for slot in slots
     ]
     own = {"worker": (1, set()), "run_python": (2, {"matplotlib", "pam"})}[way.name]
     for name, first in reports[0]["namespaces"].items():

@@ -24,16 +24,16 @@ def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callabl
     """`weaken(change)`: an engine in which `change` alters the request, and a server that does not check."""
     assert isinstance(engine, DockerEngine)
 
-    def one(change: Callable[..., None]) -> None:
+    def weaken_with(change: Callable[..., None]) -> None:
         weaken_docker(monkeypatch, change)
         monkeypatch.setattr(slot, "verify_isolation", lambda _template, _facts, **_: None)
 
-    return one
+    return weaken_with
 
 
-def failed(found: tuple[Row, ...]) -> set[str]:
+def failed(rows: tuple[Row, ...]) -> set[str]:
     """The failed rows: by name, those of the benchmark by number."""
-    return {row.cis if row.group == BENCHMARK else row.name for row in found if row.verdict == "failed"}
+    return {row.cis if row.group == BENCHMARK else row.name for row in rows if row.verdict == "failed"}
 
 
 def without_filter(_body: dict[str, Any], host: dict[str, Any]) -> None:

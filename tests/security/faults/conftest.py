@@ -5,7 +5,7 @@ import pytest
 from tests.e2e.mcp.conftest import containers
 from tests.e2e.mcp.talk import Place
 from tests.forking import Forks
-from tests.security.faults.kit import made, serves_again, writes
+from tests.security.faults.kit import prepared_place, serves_again, writes
 from tests.security.faults.nursery import Nursery
 
 __all__ = ["containers"]
@@ -21,6 +21,6 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Nursery:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Place:
-    prepared = made(tmp_path_factory.mktemp("faults"))
+    prepared = prepared_place(tmp_path_factory.mktemp("faults"))
     serves_again(servers, prepared, writes("first.tif"))
     return prepared

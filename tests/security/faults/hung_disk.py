@@ -57,7 +57,7 @@ class HungDisk:
         if operation == INIT:
             return struct.pack("<IIIIHHIIHH8I", 7, 31, 0, 0, 16, 16, 4096, 1, 0, 0, *[0] * 8)
         if operation == LOOKUP:
-            return self._found(body.rstrip(b"\0").decode())
+            return self._lookup(body.rstrip(b"\0").decode())
         if operation == GETATTR:
             return struct.pack("<QII", 3600, 0, 0) + self._attributes(node)
         if operation in {OPEN, OPENDIR}:
@@ -73,7 +73,7 @@ class HungDisk:
             return b""
         raise OSError(errno.ENOSYS, "not needed")
 
-    def _found(self, name: str) -> bytes:
+    def _lookup(self, name: str) -> bytes:
         if name not in self.files:
             raise OSError(errno.ENOENT, name)
         node = _FIRST + self._names.index(name)

@@ -93,7 +93,7 @@ class Held:
 
 
 @contextlib.contextmanager
-def held(
+def held_call(
     servers: Nursery,
     place: Place,
     scene: Scene,
@@ -121,7 +121,7 @@ def held(
             armed.unlink(missing_ok=True)
 
 
-def made(folder: Path, prepare: Callable[[Path], object] = lambda _workspace: None) -> Place:
+def prepared_place(folder: Path, prepare: Callable[[Path], object] = lambda _workspace: None) -> Place:
     """A workspace that a container's user may enter, with a file to read. `prepare` gets the empty workspace."""
     for directory in (folder, *folder.parents[:3]):
         directory.chmod(directory.stat().st_mode | 0o055)

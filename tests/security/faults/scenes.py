@@ -46,7 +46,7 @@ class Scene:
 
     def prepare(self, place: Place) -> None:
         """Restores the workspace of the time before the call, and removes everything except files kept for undo."""
-        for name in seen(place):
+        for name in user_files(place):
             place.path(name).unlink()
         shutil.rmtree(place.path("outputs"), ignore_errors=True)
         for name, contents in {"in.tif": tiff(3), "broken.tif": b"II*\0" + bytes(60), **self.before}.items():
@@ -101,7 +101,7 @@ SCENES = (
 )
 
 
-def seen(place: Place) -> dict[str, bytes]:
+def user_files(place: Place) -> dict[str, bytes]:
     """The user's files by name."""
     # a file may disappear while a server removes old ones
     tops = [path for path in place.workspace.iterdir() if path.name != ".gdal-mcp"]

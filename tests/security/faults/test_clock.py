@@ -9,9 +9,9 @@ import pytest
 from gdal_mcp.approvals.model import Grant
 from gdal_mcp.approvals.store import Approvals
 from tests.e2e.mcp.talk import Place
-from tests.security.faults.kit import SEND, USED, held, serves_again, tells, writes
+from tests.security.faults.kit import SEND, USED, held_call, serves_again, tells, writes
 from tests.security.faults.nursery import Nursery
-from tests.security.faults.scenes import Scene, outcome_of, seen
+from tests.security.faults.scenes import Scene, outcome_of, user_files
 from tests.unit.clock import Clock
 
 _DAY = 86_400.0
@@ -30,7 +30,7 @@ def clock(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("jump", [_DAY, -_DAY], ids=["forward", "back"])
 def test_a_jump_ends_no_call_that_runs(place: Place, servers: Nursery, clock: Path, jump: float):
     scene = writes(f"jump{jump:.0f}.tif")
-    with held(servers, place, scene, SEND, clock=clock) as call:
+    with held_call(servers, place, scene, SEND, clock=clock) as call:
         clock.write_text(str(jump))
         tells("clock-jumps-during-run", call.go_on)
         assert outcome_of(_READS.call(call.pipes)) == "OK"
@@ -44,10 +44,10 @@ def test_a_jump_ends_no_call_that_runs(place: Place, servers: Nursery, clock: Pa
 )
 def test_a_yes_of_another_time_lets_nothing_run(place, servers, clock, row, jump):
     scene = writes(f"{row}.tif", approval="writes")
-    with held(servers, place, scene, USED, clock=clock) as call:
+    with held_call(servers, place, scene, USED, clock=clock) as call:
         clock.write_text(str(jump))
         tells(row, call.go_on)
-        assert f"{row}.tif" not in seen(place)
+        assert f"{row}.tif" not in user_files(place)
         clock.write_text("0")
         assert outcome_of(scene.call(call.pipes)) == "OK"  # with a new approval
 

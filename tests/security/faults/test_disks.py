@@ -17,14 +17,14 @@ from tests.security.faults.kit import (
     LEASE,
     PUBLISH,
     STARTED,
-    held,
-    made,
+    held_call,
+    prepared_place,
     serves_again,
     tells,
     writes,
 )
 from tests.security.faults.nursery import Nursery
-from tests.security.faults.scenes import OLD, outcome_of, seen, write
+from tests.security.faults.scenes import OLD, outcome_of, user_files, write
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.disk-fails-typed")]
 
@@ -37,7 +37,7 @@ def disks(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Iterato
     """A workspace and a state folder on small disks."""
     folder = tmp_path_factory.mktemp("disks")
     with small_disk(folder / "state", _DISK), contextlib.ExitStack() as stack:
-        place = made(folder, lambda workspace: stack.enter_context(small_disk(workspace, _DISK)))
+        place = prepared_place(folder, lambda workspace: stack.enter_context(small_disk(workspace, _DISK)))
         serves_again(servers, place, writes("first.tif"))
         yield place
 
@@ -52,10 +52,10 @@ def again(disks: Place, servers: Nursery) -> Iterator[None]:
 @pytest.mark.nightly
 @pytest.mark.usefixtures("again")
 def test_disk_full_while_the_output_is_made(disks: Place, servers: Nursery):
-    before = seen(disks)
+    before = user_files(disks)
     with servers.serving(disks, "--approval", "never") as pipes:
         tells("staging-full", lambda: LARGE.call(pipes))
-        assert seen(disks) == before
+        assert user_files(disks) == before
         assert disks.staged == []
         assert outcome_of(writes("small.tif").call(pipes)) == "OK"
 
@@ -63,7 +63,7 @@ def test_disk_full_while_the_output_is_made(disks: Place, servers: Nursery):
 @pytest.mark.usefixtures("again")
 def test_disk_full_when_the_output_is_published(disks: Place, servers: Nursery):
     scene = writes("full.tif", OLD)
-    with held(servers, disks, scene, PUBLISH) as call:
+    with held_call(servers, disks, scene, PUBLISH) as call:
         with full(disks.workspace):
             tells("workspace-full", call.go_on)
             assert disks.path("full.tif").read_bytes() == OLD
@@ -78,7 +78,7 @@ def test_disk_full_when_the_output_is_published(disks: Place, servers: Nursery):
 )
 def test_workspace_becoming_read_only_during_a_call(disks, servers, fault, step):
     scene = writes("closed.tif", OLD)
-    with held(servers, disks, scene, step) as call:
+    with held_call(servers, disks, scene, step) as call:
         with read_only(disks.workspace):
             tells(fault, call.go_on)
         assert disks.path("closed.tif").read_bytes() == OLD
@@ -87,10 +87,10 @@ def test_workspace_becoming_read_only_during_a_call(disks, servers, fault, step)
 
 @pytest.mark.nightly
 def test_workspace_deleted_before_the_output_is_published(tmp_path_factory, servers):
-    place = made(tmp_path_factory.mktemp("deleted"))
+    place = prepared_place(tmp_path_factory.mktemp("deleted"))
     scene = writes("homeless.tif")
     serves_again(servers, place, writes("first.tif"))
-    with held(servers, place, scene, PUBLISH) as call:
+    with held_call(servers, place, scene, PUBLISH) as call:
         shutil.rmtree(place.workspace)
         tells("workspace-deleted", call.go_on)
         assert not place.workspace.exists()
@@ -99,7 +99,7 @@ def test_workspace_deleted_before_the_output_is_published(tmp_path_factory, serv
 @pytest.mark.usefixtures("again")
 def test_a_name_that_somebody_takes_during_the_call(disks: Place, servers: Nursery):
     scene = writes("taken.tif")
-    with held(servers, disks, scene, PUBLISH) as call:
+    with held_call(servers, disks, scene, PUBLISH) as call:
         disks.path("taken.tif").write_bytes(b"mine")
         tells("output-taken", call.go_on)
         assert disks.path("taken.tif").read_bytes() == b"mine"
@@ -109,11 +109,11 @@ def test_a_name_that_somebody_takes_during_the_call(disks: Place, servers: Nurse
 @pytest.mark.usefixtures("again")
 def test_a_state_folder_without_space_lets_nothing_run(disks: Place, servers: Nursery):
     scene = writes("unrecorded.tif")
-    with held(servers, disks, scene, STARTED) as call:
+    with held_call(servers, disks, scene, STARTED) as call:
         with full(disks.state):
             error = tells("state-full-before", call.go_on)["error"]
             assert error["stage"] == "audit"
-        assert "unrecorded.tif" not in seen(disks)
+        assert "unrecorded.tif" not in user_files(disks)
         assert outcome_of(scene.call(call.pipes)) == "OK"
 
 
@@ -130,7 +130,7 @@ def test_an_attestation_that_cannot_be_kept_fails_nobody(disks: Place):
 @pytest.mark.usefixtures("again")
 def test_state_folder_filling_up_leaves_an_undoable_call(disks, servers):
     scene = writes("recorded-late.tif", OLD)
-    with held(servers, disks, scene, FINISHED) as call, full(disks.state):
+    with held_call(servers, disks, scene, FINISHED) as call, full(disks.state):
         error = tells("state-full-after", call.go_on)["error"]
     new = disks.path("recorded-late.tif").read_bytes()
     assert new != OLD

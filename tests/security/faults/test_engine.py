@@ -20,14 +20,14 @@ from tests.security.faults.kit import (
     REMOVE,
     SEND,
     START,
-    held,
-    made,
+    held_call,
+    prepared_place,
     serves_again,
     tells,
     writes,
 )
 from tests.security.faults.nursery import Nursery
-from tests.security.faults.scenes import outcome_of, seen
+from tests.security.faults.scenes import outcome_of, user_files
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.engine-fails-typed")]
 
@@ -41,7 +41,7 @@ def engine(client: docker.DockerClient, image: Image) -> Iterator[PrivateEngine]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return made(tmp_path_factory.mktemp("engine"))
+    return prepared_place(tmp_path_factory.mktemp("engine"))
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_engine_that_disappears_before_and_during_calls(engine, place, servers, 
         before = stack.enter_context(servers.serving(place, "--approval", "never", *options))
         calls = {
             turn: stack.enter_context(
-                held(servers, place, writes(f"{turn}.tif"), point, *options, patience=PATIENCE)
+                held_call(servers, place, writes(f"{turn}.tif"), point, *options, patience=PATIENCE)
             )
             for turn, point in TURNS.items()
         }
@@ -85,7 +85,7 @@ def test_engine_that_disappears_before_and_during_calls(engine, place, servers, 
         if how != "restarted":
             tells("engine-gone-before", lambda: idle.call(before))
         results = {turn: tells(f"engine-{how}-{turn}", call.go_on) for turn, call in calls.items()}
-        written = {turn for turn in TURNS if f"{turn}.tif" in seen(place)}
+        written = {turn for turn in TURNS if f"{turn}.tif" in user_files(place)}
         assert written == {turn for turn, result in results.items() if "error" not in result}
         if not engine.answers():
             engine.start()
@@ -102,11 +102,11 @@ def test_an_image_that_is_removed_during_a_call(  # the last test, because the i
     engine, image, place, servers, options
 ):
     scene = writes("removed.tif")
-    with held(servers, place, scene, CREATE, *options) as call:
+    with held_call(servers, place, scene, CREATE, *options) as call:
         with engine.client() as client:
             client.images.remove(image.reference, force=True)
         tells("image-removed", call.go_on)
         tells("image-removed", lambda: scene.call(call.pipes))
     assert containers(engine) == []
-    assert "removed.tif" not in seen(place)
+    assert "removed.tif" not in user_files(place)
     assert place.staged == []

@@ -23,7 +23,7 @@ from tests.e2e.mcp.talk import Place
 from tests.security.faults.kit import FINISHED, PUBLISH, REMOVE, SEND, STARTED, USED
 from tests.security.faults.nursery import Nursery
 from tests.security.faults.points import points
-from tests.security.faults.scenes import SCENES, Scene, outcome_of, plain, seen
+from tests.security.faults.scenes import SCENES, Scene, outcome_of, plain, user_files
 from tests.security.faults.zygote import REACHED
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.server-killed-at-any-step")]
@@ -60,7 +60,7 @@ class Stage:
         with self.nursery.serving(self.place, "--approval", scene.approval, trail=trail) as pipes:
             result = scene.call(pipes)
         assert outcome_of(result) == scene.outcome, (scene.name, result)
-        return Rehearsed(frozenset(trail.read_text().split()), plain(seen(self.place)))
+        return Rehearsed(frozenset(trail.read_text().split()), plain(user_files(self.place)))
 
     def new_in(self, scene: Scene) -> list[str]:
         """The points that no scene before this one gets to."""
@@ -102,17 +102,17 @@ def survived(stage: Stage, scene: Scene, point: str) -> bool:
     """
     after = stage.rehearsal(scene).after
     scene.prepare(stage.place)
-    before, known = seen(stage.place), _calls(stage)
+    before, known = user_files(stage.place), _calls(stage)
     if not _killed(stage, scene, point):
         return False
-    files = plain(seen(stage.place))
+    files = plain(user_files(stage.place))
     for name in before.keys() | files.keys():  # even before a server recovers anything
         assert files.get(name) in (before.get(name), after.get(name)), name
     dead = stage.place.owners
     with stage.nursery.serving(stage.place, "--approval", scene.approval) as pipes:
-        files = seen(stage.place)
+        files = user_files(stage.place)
         assert plain(files) in (before, after)
-        dying = _told_of(stage, known) if scene.has_end else set()
+        dying = _dead_calls(stage, known) if scene.has_end else set()
         for call in dying:
             _listed(stage, call, {name: data for name, data in files.items() if before.get(name) != data})
         if files != before:
@@ -120,7 +120,7 @@ def survived(stage: Stage, scene: Scene, point: str) -> bool:
             _taken_back(stage, call, before)
         assert outcome_of(scene.call(pipes)) == scene.outcome
         assert stage.containers.none_of(dead)
-        assert plain(seen(stage.place)) == after
+        assert plain(user_files(stage.place)) == after
     assert stage.place.staged == []
     assert stage.place.owners == set()
     assert verify(stage.place.state / "audit.jsonl").ok
@@ -146,7 +146,7 @@ def _calls(stage: Stage) -> set[str]:
     return {event["call"] for event in stage.place.audited if "call" in event}
 
 
-def _told_of(stage: Stage, known: set[str]) -> set[str]:
+def _dead_calls(stage: Stage, known: set[str]) -> set[str]:
     """Checks the calls that died: each that began has an end in the log, and none is in progress in the registry."""
     events = [event for event in stage.place.audited if event.get("call") not in {*known, None}]
     started = {event["call"] for event in events if event["type"] == "call.started"}
@@ -173,4 +173,4 @@ def _listed(stage: Stage, call: str, new: Mapping[str, bytes]) -> None:
 def _taken_back(stage: Stage, call: str, before: Mapping[str, bytes]) -> None:
     code, output = stage.nursery.run("undo", call, *stage.place.command()[4:])
     assert code == 0, output
-    assert seen(stage.place) == before
+    assert user_files(stage.place) == before

@@ -21,7 +21,7 @@ from tests.e2e.mcp.talk import Place
 from tests.engines.kit import podman_service
 from tests.oci_store import oci_engine
 from tests.private_engine import PrivateEngine, private_engine
-from tests.security.faults.kit import made
+from tests.security.faults.kit import prepared_place
 from tests.security.faults.orphans import Host, Tally, kill_calls, row
 
 pytestmark = [
@@ -40,7 +40,7 @@ TABLE: dict[tuple[str, str], Tally] = {}
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return made(tmp_path_factory.mktemp("orphans"))
+    return prepared_place(tmp_path_factory.mktemp("orphans"))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.e2e.mcp.pipes import Pipes
 from tests.integration.engine_proxy import EngineProxy
 from tests.oci_store import docker_address
 from tests.security.faults.kit import PATIENCE, ROWS, serves_again, tells, writes
-from tests.security.faults.scenes import Scene, outcome_of, seen
+from tests.security.faults.scenes import Scene, outcome_of, user_files
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
 
@@ -66,7 +66,7 @@ def test_a_silent_engine_is_reported_within_its_deadline(place, servers, contain
         for kind, server in behind.items():
             result = tells(REQUESTS[kind][1], partial(server.scene.finish, server.pipes, identifiers[kind]))
             assert server.proxy.met.is_set(), kind
-            assert (server.scene.name in seen(place)) is ("error" not in result)
+            assert (server.scene.name in user_files(place)) is ("error" not in result)
             server.proxy.restore()
         assert _all_at_once(behind) == ["OK"] * len(behind)
         owners = place.owners

@@ -12,9 +12,9 @@ from gdal_mcp.records.audit_verification import verify
 from tests.e2e.mcp.pipes import Pipes
 from tests.e2e.mcp.talk import Place
 from tests.security.faults.disks import read_only
-from tests.security.faults.kit import PATIENCE, ROWS, made, serves_again, tells, writes
+from tests.security.faults.kit import PATIENCE, ROWS, prepared_place, serves_again, tells, writes
 from tests.security.faults.nursery import Nursery
-from tests.security.faults.scenes import Scene, outcome_of, seen
+from tests.security.faults.scenes import Scene, outcome_of, user_files
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.records-fail-closed")]
 
@@ -25,7 +25,7 @@ _ASKED = writes("unrecorded.tif", approval="writes")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Place:
     """A separate workspace, because the test damages it."""
-    prepared = made(tmp_path_factory.mktemp("state"))
+    prepared = prepared_place(tmp_path_factory.mktemp("state"))
     serves_again(servers, prepared, writes("first.tif"))
     return prepared
 
@@ -38,7 +38,7 @@ def pipes(place: Place, servers: Nursery) -> Iterator[Pipes]:
     with servers.serving(place, "--approval", "never", patience=PATIENCE) as pipes:
         assert outcome_of(Scene("", "gdal_search", {"query": "slope"}).call(pipes)) == "OK"
         yield pipes
-        assert "unrecorded.tif" not in seen(place)
+        assert "unrecorded.tif" not in user_files(place)
         assert place.staged == []
         assert outcome_of(_SCENE.call(pipes)) == "OK"
     place.path("unrecorded.tif").unlink()
@@ -121,7 +121,7 @@ def lets_nothing_run(place: Place, servers: Nursery, row: str, spoilt: AbstractC
         with spoilt:
             _ASKED.accept(pipes, question)
             error = tells(row, lambda: _ASKED.finish(pipes, identifier))["error"]
-            assert "unrecorded.tif" not in seen(place)
+            assert "unrecorded.tif" not in user_files(place)
         assert error["stage"] == "approval"
     serves_again(servers, place, _ASKED)
     place.path("unrecorded.tif").unlink()
@@ -133,7 +133,7 @@ def test_a_registry_that_is_damaged_and_moved_aside(place: Place, servers: Nurse
         for path in place.state.glob("registry.sqlite*"):
             path.write_bytes(b"\xff" * 8192)
         tells("registry-damaged", lambda: _SCENE.call(pipes))
-        assert "unrecorded.tif" not in seen(place)
+        assert "unrecorded.tif" not in user_files(place)
     for path in place.state.glob("registry.sqlite*"):
         path.unlink()
     serves_again(servers, place, _SCENE)

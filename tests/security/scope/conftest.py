@@ -49,13 +49,13 @@ class Inside:
     host: Host
     workspace: Path
 
-    def sees(self, body: str, *names: str, whole: bool = False, **request: Any) -> dict[str, Any]:
-        """The result of a program in the container of a call that names these files, or that sees the `whole`
-        workspace.
+    def sees(self, body: str, *names: str, full: bool = False, **request: Any) -> dict[str, Any]:
+        """The result of a program in the container of a call that names these files, or that sees the
+        whole workspace if `full`.
         """
         app = self.app
         named = tuple(app.workspaces.input(name) for name in names)
-        only = None if whole else places(Draft(Command("gdal", ()), named))
+        only = None if full else places(Draft(Command("gdal", ()), named))
         confines = SandboxScope(app.workspaces, app.settings.limits(), only)
         sent = delivered(worker_command(handler(body)))
         template = app.hosting.templates.build(self.host, None, confines)

@@ -37,9 +37,9 @@ return {"code": 0, "found": found}
 """
 
 
-def read_by(inside: Inside, *, whole: bool) -> dict[str, str]:
+def read_by(inside: Inside, *, full: bool) -> dict[str, str]:
     """For each trap, what a container of such a call can read from it, with the complete environment of calls."""
-    return inside.sees(READ_ALL, *TRAPS, whole=whole, top=str(inside.workspace))["found"]
+    return inside.sees(READ_ALL, *TRAPS, full=full, top=str(inside.workspace))["found"]
 
 
 def shown(talk: Talk) -> dict[str, bytes]:
@@ -65,7 +65,7 @@ def narrow(twins: Twins) -> dict[str, bytes]:
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
 def test_no_reference_reaches_an_unnamed_file(inside: Inside):
-    texts = read_by(inside, whole=False)
+    texts = read_by(inside, full=False)
     assert set(texts) == set(TRAPS)
     assert [name for name, text in texts.items() if BAIT.decode() in text] == []
 
@@ -73,7 +73,7 @@ def test_no_reference_reaches_an_unnamed_file(inside: Inside):
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
 def test_every_reference_works_with_the_whole_workspace_visible(inside: Inside):
     """Otherwise the test above would pass for a reason other than the setting."""
-    assert [name for name, text in read_by(inside, whole=True).items() if BAIT.decode() not in text] == []
+    assert [name for name, text in read_by(inside, full=True).items() if BAIT.decode() not in text] == []
 
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")

@@ -34,7 +34,7 @@ def lay(root: Path, names: Iterable[str]) -> None:
         path.mkdir() if name.endswith("/") else path.write_bytes(b"")
 
 
-def seen(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
+def visible_places(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
     """The places that a call with these names sees, relative to the workspace."""
     spaces = Workspaces((Workspace.at(root, writable=True),))
     inputs, others = (tuple(spaces.input(str(root / name)) for name in some) for some in (names, looked_at))
@@ -67,7 +67,7 @@ def test_named_files_and_companions_are_visible_once(root: Path, subtests: pytes
         with subtests.test(there=there, named=named, expected=expected):
             folder = Path(tempfile.mkdtemp(dir=root))
             lay(folder, there)
-            assert seen(folder, *named) == expected
+            assert visible_places(folder, *named) == expected
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -77,13 +77,13 @@ def test_everything_belonging_to_a_dataset_is_visible(root: Path, subtests: pyte
             own = {f"x{ending}" for ending in REPLACED[main]}
             folder = Path(tempfile.mkdtemp(dir=root))
             lay(folder, [f"x{main}", *own, f"y{main}", "x.unrelated"])
-            assert seen(folder, f"x{main}") == {f"x{main}", *own}
+            assert visible_places(folder, f"x{main}") == {f"x{main}", *own}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_examined_files_are_visible_too(root: Path):
     lay(root, ["x.tif", "folder/a", "other"])
-    assert seen(root, "x.tif", looked_at=("folder",)) == {"x.tif", "folder"}
+    assert visible_places(root, "x.tif", looked_at=("folder",)) == {"x.tif", "folder"}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -92,14 +92,14 @@ def test_link_beside_a_dataset_is_not_included(root: Path):
     (root / "x.tif.aux.xml").symlink_to(root / "secret.csv")
     (root / "x.tfw").symlink_to("/etc/passwd")
     os.mkfifo(root / "x.wld")
-    assert seen(root, "x.tif") == {"x.tif"}
+    assert visible_places(root, "x.tif") == {"x.tif"}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_named_link_shows_its_target(root: Path):
     lay(root, ["inner/x.tif", "inner/x.tfw"])
     (root / "link.tif").symlink_to(root / "inner" / "x.tif")
-    assert seen(root, "link.tif") == {"inner/x.tif", "inner/x.tfw"}
+    assert visible_places(root, "link.tif") == {"inner/x.tif", "inner/x.tfw"}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
@@ -111,7 +111,7 @@ def test_named_link_shows_its_target(root: Path):
 def test_name_without_the_dataset_stem_is_not_visible(tmp_path_factory, name):
     root = tmp_path_factory.mktemp("any")
     lay(root, {"x.tif", name})
-    extra = seen(root, "x.tif") - {"x.tif"}
+    extra = visible_places(root, "x.tif") - {"x.tif"}
     assert extra <= {name}
     assert all(path.startswith("x") for path in extra)
 
@@ -120,9 +120,9 @@ def test_name_without_the_dataset_stem_is_not_visible(tmp_path_factory, name):
 def test_too_many_files_are_refused_before_anything_runs(root: Path):
     names = [f"{number}.tif" for number in range(MAX_PLACES + 1)]
     lay(root, names)
-    assert len(seen(root, *names[:-1])) == MAX_PLACES
+    assert len(visible_places(root, *names[:-1])) == MAX_PLACES
     with pytest.raises(ToolError) as caught:
-        seen(root, *names)
+        visible_places(root, *names)
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 

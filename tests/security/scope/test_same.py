@@ -35,14 +35,14 @@ CALLS: Final[dict[str, Call]] = {
 }  # fmt: skip
 
 
-def said(value: Any, name: str) -> Any:
+def comparable(value: Any, name: str) -> Any:
     """The same answer without the parts that differ from call to call, and with one name for the files of each
     server.
     """
     if isinstance(value, Mapping):
-        return {key: said(part, name) for key, part in value.items() if key not in _OWN}
+        return {key: comparable(part, name) for key, part in value.items() if key not in _OWN}
     if isinstance(value, list):
-        return [said(part, name) for part in value]
+        return [comparable(part, name) for part in value]
     return value.replace(name, "{}") if isinstance(value, str) else value
 
 
@@ -61,7 +61,7 @@ def done(talk: Talk, name: str, calls: Mapping[str, Call]) -> dict[str, Any]:
         answer = call.result(timeout=300)
         assert not answer.is_error, (key, answer.structured_content)
         content = answer.structured_content
-        answers[key] = {**said(content, name), "published": _digests(content, name)}
+        answers[key] = {**comparable(content, name), "published": _digests(content, name)}
     return answers
 
 
@@ -94,7 +94,7 @@ return {"code": 0, "files": {name: [os.path.basename(one) for one in dataset.Get
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_dataset_finds_its_companion_files(inside: Inside):
     narrow, wide = (
-        inside.sees(LISTED, *OWN, whole=whole, top=str(inside.workspace))["files"] for whole in (False, True)
+        inside.sees(LISTED, *OWN, full=full, top=str(inside.workspace))["files"] for full in (False, True)
     )
     assert [name for name, own in OWN.items() if not set(own) <= set(narrow[name])] == []
     assert narrow == wide

@@ -25,8 +25,8 @@ QUESTION = ApprovalQuestion(
 )
 
 
-def text(given_draft: Draft) -> str:
-    return question_text(parts(plan(given_draft), "it writes", {"tier": "runc"}))
+def text(write_draft: Draft) -> str:
+    return question_text(parts(plan(write_draft), "it writes", {"tier": "runc"}))
 
 
 @pytest.mark.claim("approval.question-true")

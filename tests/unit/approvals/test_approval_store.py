@@ -26,14 +26,14 @@ def approvals(path: Path, clock: Clock) -> Iterator[Approvals]:
     approvals.close()
 
 
-def asked(digest: str, who: str, holder: str = "") -> Approval:
+def new_approval(digest: str, who: str, holder: str = "") -> Approval:
     return Approval(
         plan_digest=digest, principal=who, tool="raster_convert", summary="Write a.tif", holder=holder
     )
 
 
 def ask(approvals: Approvals, digest: str, who: str) -> Approval:
-    return approvals.request(asked(digest, who), TTL)
+    return approvals.request(new_approval(digest, who), TTL)
 
 
 def approve(approvals: Approvals, digest: str = "d", principal: str = "alice") -> Approval:
@@ -54,7 +54,7 @@ def test_endless_requests_are_refused_for_that_principal_only(approvals: Approva
 
 
 def test_resent_call_takes_up_its_abandoned_question(approvals: Approvals) -> None:
-    first = approvals.request(asked("d", "alice", "s:c1"), TTL)
+    first = approvals.request(new_approval("d", "alice", "s:c1"), TTL)
     assert approvals.reclaim("d", "alice", "s:c2") is None, "its call still waits"
     approvals.claim(first.id, "s:c1")
     assert approvals.reclaim("e", "alice", "s:c2") is None
@@ -69,7 +69,7 @@ def test_resent_call_takes_up_its_abandoned_question(approvals: Approvals) -> No
 
 @pytest.mark.parametrize(("state", "taken"), [("asked", False), ("released", True), ("denied", False)])
 def test_suspended_question_stays_with_its_call_until_approved(approvals, state, taken):
-    row = approvals.request(asked("d", "alice", "s:c1"), TTL)
+    row = approvals.request(new_approval("d", "alice", "s:c1"), TTL)
     approvals.suspend(row.id, "s:c1")
     if state != "asked":
         after = approvals.decide(row.id, Decision(state == "released", "bob", "console", "console"))
@@ -82,9 +82,10 @@ def test_suspended_question_stays_with_its_call_until_approved(approvals, state,
 def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> None:
     with closing(Approvals(path, clock, lambda server: server == "living")) as approvals:
         dead, living = (
-            approvals.request(asked(server, "alice", f"{server}:c"), TTL) for server in ("dead", "living")
+            approvals.request(new_approval(server, "alice", f"{server}:c"), TTL)
+            for server in ("dead", "living")
         )
-        yes = approvals.request(asked("yes", "alice", "dead:d"), TTL)
+        yes = approvals.request(new_approval("yes", "alice", "dead:d"), TTL)
         approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
         assert approvals.claim(yes.id, "dead:d").state == "reserved"
         approvals.release_dead()
@@ -97,7 +98,7 @@ def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> No
 @pytest.mark.claim("approval.first-decides")
 def test_approval_covers_only_the_call_it_names(approvals: Approvals) -> None:
     """A and B are equal and approved; the approval of A is withdrawn while A waits for a slot."""
-    a, b = (approvals.request(asked("d", "alice", f"s:{call}"), TTL) for call in "ab")
+    a, b = (approvals.request(new_approval("d", "alice", f"s:{call}"), TTL) for call in "ab")
     for row in (a, b):
         approvals.decide(row.id, Decision(True, "bob", "console", "console"))
         approvals.claim(row.id, row.holder)
@@ -109,7 +110,7 @@ def test_approval_covers_only_the_call_it_names(approvals: Approvals) -> None:
 
 @pytest.mark.claim("approval.kept-until-used")
 def test_an_unused_approval_serves_the_same_call_again(approvals, clock):
-    row = approvals.request(asked("d", "alice", "s:1"), TTL)
+    row = approvals.request(new_approval("d", "alice", "s:1"), TTL)
     approvals.decide(row.id, Decision(True, "bob", "console", "console"))
     clock.now += TTL * 2  # the time for the decision is over; the call has waited in the queue
     for number in range(3):
@@ -126,7 +127,7 @@ def test_an_unused_approval_serves_the_same_call_again(approvals, clock):
 @pytest.mark.claim("approval.kept-until-used")
 def test_a_yes_is_taken_up_before_a_question(approvals: Approvals) -> None:
     for first in (True, False):
-        rows = [approvals.request(asked(f"d{first}", "alice", f"s:{call}"), TTL) for call in "ab"]
+        rows = [approvals.request(new_approval(f"d{first}", "alice", f"s:{call}"), TTL) for call in "ab"]
         yes, question = rows if first else reversed(rows)
         approvals.claim(question.id, question.holder)
         approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
@@ -141,7 +142,7 @@ def test_a_yes_is_taken_up_before_a_question(approvals: Approvals) -> None:
     ("way", "state"), [("elicitation", "asked"), ("console", "denied"), ("terminal", "denied")]
 )
 def test_channel_that_cannot_approve_cannot_deny(approvals: Approvals, way, state) -> None:
-    row = approvals.request(replace(asked("d", "alice"), ways=("terminal",)), TTL)
+    row = approvals.request(replace(new_approval("d", "alice"), ways=("terminal",)), TTL)
     after = approvals.decide(row.id, Decision(False, "its user", "decline", way))
     assert after
     assert (after.state, after.decided_way) == (state, way if state == "denied" else "")
@@ -194,7 +195,7 @@ def test_first_of_simultaneous_decisions_counts(approvals, path, clock):
 
 @pytest.mark.claim("approval.used-once")
 def test_an_approval_expires_so_long_after_the_decision(approvals: Approvals, clock: Clock) -> None:
-    row = approvals.request(replace(asked("d", "alice"), valid_seconds=1000.0), TTL)
+    row = approvals.request(replace(new_approval("d", "alice"), valid_seconds=1000.0), TTL)
     clock.now += TTL - 1
     approvals.decide(row.id, Decision(True, "bob", "console", "console"))
     clock.now += 999.999
@@ -270,7 +271,7 @@ def test_previous_code_is_newest_approved_for_same_person(approvals, clock):
     for number, (code, who, yes) in enumerate(
         (("first", "ann", True), ("second", "ann", True), ("refused", "ann", False), ("other", "bob", True))
     ):
-        question = replace(asked(f"d{number}", who), details={"code": {"text": code}})
+        question = replace(new_approval(f"d{number}", who), details={"code": {"text": code}})
         clock.now += 1
         row = approvals.request(question, TTL)
         approvals.decide(row.id, Decision(yes, "ann", "a test", "terminal"))

@@ -8,7 +8,9 @@ import pytest
 from gdal_mcp.calls.results import _checks
 
 
-def told(findings: list[dict[str, Any]], output: list[dict[str, Any]], library: list[dict[str, Any]]) -> Any:
+def merged_checks(
+    findings: list[dict[str, Any]], output: list[dict[str, Any]], library: list[dict[str, Any]]
+) -> Any:
     rows = [{"checks": [dict(check) for check in output]}]
     done: Any = SimpleNamespace(checks=library)
     return _checks(rows, findings, done), rows[0]["checks"]
@@ -34,6 +36,6 @@ def check(**place: Any) -> dict[str, Any]:
 )
 def test_what_is_said_of_another_place_stays(first: Any, second: Any, repeated: bool):
     remaining = [] if repeated else [second]
-    assert told([first], [second], []) == ([first], remaining)
-    assert told([first], [], [second]) == ([first, *remaining], [])
-    assert told([], [first], [second]) == (remaining, [first])
+    assert merged_checks([first], [second], []) == ([first], remaining)
+    assert merged_checks([first], [], [second]) == ([first, *remaining], [])
+    assert merged_checks([], [first], [second]) == (remaining, [first])

@@ -51,7 +51,7 @@ def store(tmp_path: Path, clock: Clock) -> ResultStore:
     return ResultStore(tmp_path / "state" / "results", clock=clock)
 
 
-def whole_of(store: ResultStore, call_id: str = ID) -> Any:
+def stored_result(store: ResultStore, call_id: str = ID) -> Any:
     stored = store.read(call_id, 0, 1 << 30)
     assert stored
     assert len(stored[0]) == stored[1]
@@ -59,59 +59,59 @@ def whole_of(store: ResultStore, call_id: str = ID) -> Any:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+def result_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     return ResultStore(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.mark.claim("resources.results-bounded")
 @given(
-    given_result=st.dictionaries(st.text(max_size=8), json_values, max_size=6),
+    small_result=st.dictionaries(st.text(max_size=8), json_values, max_size=6),
     times=st.integers(2, 6),
     limit=st.integers(NOTE + 64, NOTE + LIMIT),
 )
-def test_any_result_fits_and_the_whole_is_whole(kept, given_result, times, limit):
-    result = swollen(given_result, times)
-    shortened = fit(result, ID, limit, kept)
+def test_any_result_fits_and_the_whole_is_whole(result_store, small_result, times, limit):
+    result = swollen(small_result, times)
+    shortened = fit(result, ID, limit, result_store)
     assert size(shortened) <= limit
     assert (shortened == result) is (size(result) <= limit)
     if shortened != result:
-        assert whole_of(kept) == result
-    assert fit(result, ID, limit, kept) == shortened
+        assert stored_result(result_store) == result
+    assert fit(result, ID, limit, result_store) == shortened
 
 
 @given(texts=json_values, times=st.integers(2, 6))
-def test_long_texts_do_not_displace_facts_and_receipt(kept, texts, times):
+def test_long_texts_do_not_displace_facts_and_receipt(result_store, texts, times):
     result = {
         "size": [10, 20], "bands": [{"type": "Byte"}] * 3, "untrusted": [swollen(texts, times)] * 50,
         "receipt": RECEIPT,
     }  # fmt: skip
-    shortened = fit(result, ID, LIMIT, kept)
+    shortened = fit(result, ID, LIMIT, result_store)
     assert {key: shortened[key] for key in ("size", "bands", "receipt")} == {
         key: result[key] for key in ("size", "bands", "receipt")
     }
     assert size(shortened) <= LIMIT
 
 
-def test_long_list_says_how_much_is_left(kept: ResultStore):
-    shortened = fit({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, ID, LIMIT, kept)
+def test_long_list_says_how_much_is_left(result_store: ResultStore):
+    shortened = fit({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, ID, LIMIT, result_store)
     *rows, mark = shortened["untrusted"]["rows"]
     assert rows == list(range(len(rows)))
     assert mark == {"truncated": {"kept": len(rows), "of": 10_000}}
     assert size(shortened) > LIMIT // 4, "most of what may be sent is used"
 
 
-def test_error_texts_are_cut_but_not_its_code(kept: ResultStore):
+def test_error_texts_are_cut_but_not_its_code(result_store: ResultStore):
     error = {"code": "GDAL_ERROR", "message": "m" * 500, "untrusted": {"gdal": ["x" * 500] * 100}}
-    shortened = fit({"error": error}, ID, LIMIT, kept)
+    shortened = fit({"error": error}, ID, LIMIT, result_store)
     assert (shortened["error"]["code"], shortened["error"]["message"]) == ("GDAL_ERROR", error["message"])
     assert FULL_RESULT in shortened
 
 
 @pytest.mark.claim("resources.results-bounded")
-def test_facts_are_cut_before_the_receipt(kept: ResultStore):
+def test_facts_are_cut_before_the_receipt(result_store: ResultStore):
     receipt = {**RECEIPT, "argv": [f"--band={number}" for number in range(300)]}
     result = {"layers": [{"features": number} for number in range(5000)], "receipt": receipt}
-    shortened = fit(result, ID, 2 * LIMIT, kept)
+    shortened = fit(result, ID, 2 * LIMIT, result_store)
     assert shortened["receipt"] == receipt
     assert shortened["layers"][-1]["truncated"]["of"] == 5000
     assert isinstance(shortened["layers"], list)
@@ -126,7 +126,7 @@ def test_a_cut_result_says_where_the_whole_is(store: ResultStore):
         "limit": LIMIT,
         "uri": f"gdal://calls/{ID}/result",
     }
-    assert whole_of(store) == result
+    assert stored_result(store) == result
 
 
 def test_unstorable_full_result_is_cut_and_says_so(store: ResultStore):
@@ -143,8 +143,8 @@ def test_lockdown_results_hold_no_file_text(tmp_path: Path):
     store = store_of(settings)
     result = {"layers": [{"features": n} for n in range(5000)], "untrusted": {"names": ["CANARY"]}}
     assert "CANARY" not in json_text(shorten_result(result, ID, settings, store))
-    assert "untrusted" not in whole_of(store)
-    assert "CANARY" not in json_text(whole_of(store))
+    assert "untrusted" not in stored_result(store)
+    assert "CANARY" not in json_text(stored_result(store))
 
 
 @pytest.mark.claim("content.lockdown")

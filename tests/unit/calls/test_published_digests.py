@@ -20,15 +20,15 @@ SHA, CHANGED = "io.gdal-mcp/sha256", "io.gdal-mcp/changed"
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
+def outputs(tmp_path: Path) -> Iterator[Kept]:
     store = Kept(tmp_path)
     yield store
     store.registry.close()
 
 
 @pytest.fixture
-def resources(kept: Kept, tmp_path: Path) -> Resources:
-    return Resources(kept.store, kept.workspaces, 8, ResultStore(tmp_path / "results"))
+def resources(outputs: Kept, tmp_path: Path) -> Resources:
+    return Resources(outputs.store, outputs.workspaces, 8, ResultStore(tmp_path / "results"))
 
 
 def read(resources: Resources, artifact: Artifact) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -53,16 +53,16 @@ def touch(artifact: Artifact) -> None:
     until(shows)
 
 
-def test_unchanged_output_has_its_published_digest(kept: Kept, resources: Resources):
-    artifact = kept.publish()
+def test_unchanged_output_has_its_published_digest(outputs: Kept, resources: Resources):
+    artifact = outputs.publish()
     words, meta = read(resources, artifact)
     assert words["sha256"] == meta[SHA] == listed(resources)[SHA] == artifact.sha256
     assert "changed" not in words
 
 
 @pytest.mark.parametrize("change", [write_in_place, put_another])
-def test_what_is_not_is_said_to_have_changed(kept, resources, change):
-    artifact = kept.publish()
+def test_what_is_not_is_said_to_have_changed(outputs, resources, change):
+    artifact = outputs.publish()
     read(resources, artifact)
     change(Path(artifact.path))
     for _ in range(2):
@@ -72,16 +72,16 @@ def test_what_is_not_is_said_to_have_changed(kept, resources, change):
     assert listed(resources)[CHANGED] is True
 
 
-def test_touched_file_has_no_digest_until_read_again(kept, resources):
-    artifact = kept.publish()
+def test_touched_file_has_no_digest_until_read_again(outputs, resources):
+    artifact = outputs.publish()
     touch(artifact)
     assert not {SHA, CHANGED} & listed(resources).keys()
     assert read(resources, artifact)[1][SHA] == artifact.sha256
     assert listed(resources)[SHA] == artifact.sha256
 
 
-def test_what_changes_while_it_is_read_has_none(kept, resources, monkeypatch):
-    artifact = kept.publish()
+def test_what_changes_while_it_is_read_has_none(outputs, resources, monkeypatch):
+    artifact = outputs.publish()
     real = os.pread
 
     def meanwhile(file: int, length: int, offset: int) -> bytes:

@@ -75,7 +75,7 @@ def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = Non
     )
 
 
-def begun(records: Records, draft: Draft) -> Invocation:
+def started_call(records: Records, draft: Draft) -> Invocation:
     """A call that is recorded as started."""
     invocation = ticket(draft)
     records.record_start(invocation)
@@ -112,7 +112,7 @@ def test_successful_call_is_recorded_with_all_its_parts(records: Records, spaces
     draft = drafted(spaces)
     recorded: list[Call] = []
     records.listeners.append(recorded.append)
-    invocation = begun(records, draft)
+    invocation = started_call(records, draft)
     assert end(records, invocation, finished(draft), None) is None
     call = call_of(records, invocation)
     assert recorded == [call]
@@ -134,7 +134,7 @@ def test_output_extents_are_recorded_per_layer_within_bounds(records, spaces):
         {"wgs84": None}, {}, None,
         *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30)),
     ]  # fmt: skip
-    invocation = begun(records, draft)
+    invocation = started_call(records, draft)
     described = (raster, Described({"layers": layers}), Described({"layers": None}))
     end(records, invocation, replace(finished(draft), outputs=described), None)
     outputs = call_of(records, invocation).outputs
@@ -148,7 +148,7 @@ def test_input_replaced_by_the_call_is_not_changed(records: Records, spaces: Wor
     source = spaces.input("in.tif")
     target = Output(source, update=True, replaces=(source,))
     draft = drafted(spaces, outputs=(target,))
-    invocation = begun(records, draft)
+    invocation = started_call(records, draft)
     source.path.unlink()
     end(records, invocation, finished(draft), None)
     [row] = call_of(records, invocation).inputs
@@ -159,7 +159,7 @@ def test_input_replaced_by_the_call_is_not_changed(records: Records, spaces: Wor
 
 def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
-    invocation = begun(records, draft)
+    invocation = started_call(records, draft)
     draft.inputs[0].path.unlink()
     end(records, invocation, finished(draft), None)
     [row] = call_of(records, invocation).inputs
@@ -167,7 +167,7 @@ def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Works
 
 
 def test_failed_call_keeps_inputs_and_gdal_messages_separate(records, spaces):
-    invocation = begun(records, drafted(spaces))
+    invocation = started_call(records, drafted(spaces))
     end(records, invocation, None, TIMEOUT)
     call = call_of(records, invocation)
     assert (call.outcome, call.message, call.files, call.outputs) == ("TIMEOUT", "too long.", (), ())
@@ -178,7 +178,7 @@ def test_failed_call_keeps_inputs_and_gdal_messages_separate(records, spaces):
 
 def test_lockdown_records_no_gdal_messages(records: Records, spaces: Workspaces):
     locked = replace(records, settings=records.settings.model_copy(update={"lockdown": True}))
-    invocation = begun(locked, drafted(spaces))
+    invocation = started_call(locked, drafted(spaces))
     end(locked, invocation, None, TIMEOUT)
     assert "CANARY" not in repr(call_of(locked, invocation))
 
@@ -232,7 +232,7 @@ def test_nothing_starts_without_the_registry(records, spaces):
 def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspaces):
     for error in (None, TIMEOUT):
         draft = drafted(spaces)
-        invocation = begun(records, draft)
+        invocation = started_call(records, draft)
         end(records, invocation, None if error else finished(draft), error)
     assert records.digesting == {}
 
@@ -243,7 +243,7 @@ def test_answer_is_recognised_by_its_digest(records: Records, spaces: Workspaces
     for printed, code, picture in (
         ("a", None, None), ("a", None, None), ("b", None, None), ("a", 1, None), ("a", None, b"png"),
     ):  # fmt: skip
-        invocation = begun(records, draft)
+        invocation = started_call(records, draft)
         done = JobResult(
             Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture
         )

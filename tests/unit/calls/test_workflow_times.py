@@ -13,7 +13,7 @@ def draft(program: str, *words: str, **parts: Any) -> Draft:
     return Draft(Command(program, words, ("/ws/dem.asc",), "/staging/out.tif"), (), **parts)
 
 
-def asked(step: Draft | None, *, done: bool = False) -> list[tuple[str, ...]]:
+def timed_commands(step: Draft | None, *, done: bool = False) -> list[tuple[str, ...]]:
     """The commands whose times are looked up for a step."""
     commands: list[tuple[str, ...]] = []
     checked_step = SimpleNamespace(id="one", draft=step, result="made" if done else None)
@@ -32,7 +32,7 @@ def asked(step: Draft | None, *, done: bool = False) -> list[tuple[str, ...]]:
     ],
 )
 def test_step_is_compared_with_its_program_and_algorithm(step: Draft, command: tuple[str, ...]):
-    assert asked(step) == [command]
+    assert timed_commands(step) == [command]
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_step_is_compared_with_its_program_and_algorithm(step: Draft, command: t
     ],
 )
 def test_time_of_code_and_pipelines_is_unknown(step: Draft | None):
-    assert asked(step) == []
+    assert timed_commands(step) == []
 
 
 def test_step_with_reused_result_needs_no_time():
-    assert asked(draft("gdal", "convert"), done=True) == []
+    assert timed_commands(draft("gdal", "convert"), done=True) == []
 
 
 @pytest.mark.parametrize(("count", "is_known"), [(0, False), (FEWEST - 1, False), (FEWEST, True)])

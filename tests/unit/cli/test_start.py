@@ -64,7 +64,7 @@ os._exit(0)
 """
 
 
-def told_by(code: str, *arguments: object) -> Any:
+def printed_json(code: str, *arguments: object) -> Any:
     """The JSON that a new process with that code prints."""
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -75,7 +75,7 @@ def told_by(code: str, *arguments: object) -> Any:
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
 def test_first_answers_wait_only_for_what_they_use(tmp_path, era):
     (tmp_path / "maps").mkdir()
-    report = told_by(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
+    report = printed_json(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
     assert "gdal_search" in report["tools"]
     unused = {"docker", "requests", "urllib3", "prometheus_client"}
     unused |= {"gdal_mcp.cli.doctor", "gdal_mcp.server.console.local_server"}
@@ -96,7 +96,7 @@ def test_failed_start_leaves_garbage_collection_on(tmp_path, monkeypatch):
 
 def test_threads_of_a_standing_server_share_their_memory():
     """glibc's arenas are at multiples of 64 MiB; without the setting each of these threads has its own."""
-    areas = told_by(
+    areas = printed_json(
         """
 import json, sys, threading
 from gdal_mcp.server.mcp.background import tune_runtime

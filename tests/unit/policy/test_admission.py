@@ -55,7 +55,7 @@ class Hall:
     async def _stay(self, visit: Visit) -> None:
         with visit.scope:
             try:
-                async with self.admission.permit(visit.who, lambda: self._told(visit)):
+                async with self.admission.permit(visit.who, lambda: self._note_wait(visit)):
                     visit.state = "runs"
                     self.served.append(visit)
                     await visit.done.wait()
@@ -68,7 +68,7 @@ class Hall:
                 visit.state = "ended"
 
     @staticmethod
-    def _told(visit: Visit) -> None:
+    def _note_wait(visit: Visit) -> None:
         visit.asked += 1
         visit.state = "waits"
 
@@ -89,7 +89,7 @@ Play = Callable[[Hall], Coroutine[Any, Any, None]]
 def play(admission: Admission, acts: Play) -> None:
     """Runs the actions, and asserts that no call is left or remembered at the end."""
 
-    async def whole() -> None:
+    async def visit_and_drain() -> None:
         async with anyio.create_task_group() as group:
             hall = Hall(admission, group)
             await acts(hall)
@@ -97,7 +97,7 @@ def play(admission: Admission, acts: Play) -> None:
             assert hall.those("waits") == []
         assert (admission.running, admission.waiting, admission._lines) == (0, 0, {})
 
-    run(whole)
+    run(visit_and_drain)
 
 
 def counted(admission: Admission) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def judged(checked: Plan, policy: module.Policy) -> Any:
     return decide(case(checked.draft, checked.tool, checked.principal), policy)
 
 
-def asked(**more: Any) -> PolicyRequest:
+def policy_request(**more: Any) -> PolicyRequest:
     values: dict[str, Any] = {"tool": "convert", "principal": "token:ann", "effect": Effect.CREATE}
     return PolicyRequest(**{**values, "algorithm": "raster convert", "workspaces": frozenset({HERE}), **more})
 
@@ -62,8 +62,8 @@ def test_what_needs_a_person_without_a_rule():
 
 def test_the_first_rule_that_fits_decides():
     allow, deny = PolicyRule(decision="allow"), PolicyRule(decision="deny")
-    assert isinstance(decide(asked(), Policy(rules=(allow, deny))), Allow)
-    assert isinstance(decide(asked(), Policy(rules=(deny, allow))), Deny)
+    assert isinstance(decide(policy_request(), Policy(rules=(allow, deny))), Allow)
+    assert isinstance(decide(policy_request(), Policy(rules=(deny, allow))), Deny)
 
 
 def test_rule_matches_tool_effect_workspace_and_principal(subtests: pytest.Subtests):
@@ -78,7 +78,9 @@ def test_rule_matches_tool_effect_workspace_and_principal(subtests: pytest.Subte
         ):  # fmt: skip
             with subtests.test(decision=decision, limits=limits, fits=fits):
                 rule = PolicyRule(decision=decision, **limits)
-                verdict = decide(asked(), Policy("never" if decision != "allow" else "writes", (rule,)))
+                verdict = decide(
+                    policy_request(), Policy("never" if decision != "allow" else "writes", (rule,))
+                )
                 verdict_type = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
                 otherwise = Allow if decision != "allow" else RequireApproval
                 assert isinstance(verdict, verdict_type if fits else otherwise)
@@ -97,7 +99,7 @@ def test_rule_covers_everything_that_may_run_its_name(subtests: pytest.Subtests)
         ("gdalwarp", "raster reproject", (), "raster reproject"),
     ):
         with subtests.test(tool=tool, named=named):
-            request = asked(tool=tool, algorithm=algorithm, steps=steps)
+            request = policy_request(tool=tool, algorithm=algorithm, steps=steps)
             deny, require = (
                 PolicyRule(decision=decision, tools=(named,)) for decision in ("deny", "require")
             )
@@ -110,20 +112,20 @@ def test_rule_covers_everything_that_may_run_its_name(subtests: pytest.Subtests)
 
 
 def test_allow_needs_every_workspace_and_deny_only_one():
-    both = asked(workspaces=frozenset({HERE, THERE}))
+    both = policy_request(workspaces=frozenset({HERE, THERE}))
     allow, deny = (
         PolicyRule(decision="allow", workspaces=(HERE,)),
         PolicyRule(decision="deny", workspaces=(HERE,)),
     )
     assert isinstance(decide(both, Policy(rules=(allow,))), RequireApproval)
     assert isinstance(decide(both, Policy("never", (deny,))), Deny)
-    nowhere = asked(workspaces=frozenset())
+    nowhere = policy_request(workspaces=frozenset())
     assert isinstance(decide(nowhere, Policy(rules=(allow,))), RequireApproval)
 
 
 @pytest.mark.claim("approval.losses-always-asked")
 def test_deleting_calls_ask_whatever_the_rules_say():
-    taking = asked(effect=Effect.DESTROY, always_needs_approval=True)
+    taking = policy_request(effect=Effect.DESTROY, always_needs_approval=True)
     for mode in ("writes", "always", "never"):
         for rules in ((), (PolicyRule(decision="allow"),)):
             verdict = decide(taking, Policy(mode, rules))
@@ -136,14 +138,14 @@ def test_deleting_calls_ask_whatever_the_rules_say():
 @pytest.mark.parametrize("effect", list(Effect))
 def test_grant_never_approves_destructive_calls(effect: Effect):
     for policy in (Policy("always"), Policy("always", (PolicyRule(decision="require"),))):
-        verdict = decide(asked(effect=effect), policy)
+        verdict = decide(policy_request(effect=effect), policy)
         assert isinstance(verdict, RequireApproval)
         assert verdict.grantable is (effect is not Effect.DESTROY)
 
 
 def test_channels_of_a_rule_decide_where_approval_counts():
     rule = PolicyRule(decision="require", ways=frozenset({"console"}))
-    for request in (asked(), asked(always_needs_approval=True)):
+    for request in (policy_request(), policy_request(always_needs_approval=True)):
         verdict = decide(request, Policy(rules=(rule,)))
         assert isinstance(verdict, RequireApproval)
         assert verdict.ways == {"console"}
@@ -168,4 +170,4 @@ def test_deny_rule_matches_every_spelling_and_pipelines(subtests: pytest.Subtest
         for pattern in ("raster reproject", "raster_reproject", "raster-reproject", "raster_*", "raster *"):
             with subtests.test(call=call, pattern=pattern):
                 policy = Policy(rules=(PolicyRule(decision="deny", tools=(pattern,)),), mode="never")
-                assert isinstance(decide(asked(**call), policy), Deny)
+                assert isinstance(decide(policy_request(**call), policy), Deny)

@@ -57,7 +57,7 @@ def test_hundred_threads_run_exactly_the_allowed_number(rates: Rates):
     everybody, tried = threading.Barrier(100), threading.Barrier(100)
     bounds = entry(concurrent=7)
 
-    def one(_number: int) -> bool:
+    def is_admitted(_number: int) -> bool:
         everybody.wait(30)
         try:
             with rates.admit("token:ann", bounds):
@@ -68,7 +68,7 @@ def test_hundred_threads_run_exactly_the_allowed_number(rates: Rates):
             return False
 
     with ThreadPoolExecutor(100) as pool:
-        assert sum(pool.map(one, range(100))) == 7
+        assert sum(pool.map(is_admitted, range(100))) == 7
     assert admitted(rates, bounds)
 
 

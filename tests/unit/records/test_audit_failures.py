@@ -19,9 +19,9 @@ from tests.unit.records.audit_kit import COUNT, head_of, lines_of
 
 
 @pytest.mark.claim("audit.survives")
-@pytest.mark.parametrize("kept", [1, 40, -1])
-def test_torn_last_line_is_cut_off_and_recorded(log: AuditLog, kept: int) -> None:
-    torn = write_line(log.checkpoint(), "now", {"type": "never acknowledged"})[:kept]
+@pytest.mark.parametrize("length", [1, 40, -1])
+def test_torn_last_line_is_cut_off_and_recorded(log: AuditLog, length: int) -> None:
+    torn = write_line(log.checkpoint(), "now", {"type": "never acknowledged"})[:length]
     with log.path.open("ab") as file:
         file.write(torn)
     assert verify(log.path).first_bad == COUNT + 1

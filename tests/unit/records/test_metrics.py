@@ -112,9 +112,9 @@ def test_container_usage_is_capped_at_its_limits(book: Book):
     assert book.all()["peak_memory_bytes"]["count"] == 3
 
 
-@pytest.mark.parametrize("said", [-1, math.nan, math.inf, "9", True, None, [1], {"a": 1}])
-def test_what_is_no_amount_is_left_out(book: Book, said: Any):
-    book.run(receipt=ran(pool=said, cpu=said, memory=said), durations={"run": said})
+@pytest.mark.parametrize("amount", [-1, math.nan, math.inf, "9", True, None, [1], {"a": 1}])
+def test_what_is_no_amount_is_left_out(book: Book, amount: Any):
+    book.run(receipt=ran(pool=amount, cpu=amount, memory=amount), durations={"run": amount})
     total = book.all()
     assert (total["cpu_seconds"], total["peak_memory_bytes"]["count"], total["pool"]["hit_rate"]) == (
         0,

@@ -27,7 +27,9 @@ def spaces(root: Path) -> Workspaces:
     return Workspaces((Workspace.at(root, writable=True),))
 
 
-def made_of(spaces: Workspaces, *names: str, limit: int = GIB, **more: object) -> dict[str, Material]:
+def materials_by_name(
+    spaces: Workspaces, *names: str, limit: int = GIB, **more: object
+) -> dict[str, Material]:
     materials = Materials([spaces.input(name) for name in names], limit, companions()).result(**more)
     assert len({material.path for material in materials}) == len(materials)
     return {Path(material.path).name: material for material in materials}
@@ -40,14 +42,15 @@ def sha256(data: bytes) -> str:
 def test_inputs_have_size_digest_and_their_companions_after(root: Path, spaces: Workspaces):
     for name in ("a.tif", "a.tif.aux.xml", "a.tfw", "b.tif", "unrelated.txt"):
         (root / name).write_bytes(name.encode() * 1000)
-    materials = made_of(spaces, "a.tif", "b.tif")
+    materials = materials_by_name(spaces, "a.tif", "b.tif")
     assert list(materials) == ["a.tif", *sorted(materials.keys() - {"a.tif", "b.tif"}), "b.tif"]
     assert materials.keys() == {"a.tif", "a.tif.aux.xml", "a.tfw", "b.tif"}
     for name, material in materials.items():
         data = (root / name).read_bytes()
         assert (material.sha256, material.size, material.changed) == (sha256(data), len(data), False)
         assert material.companion is (name in ("a.tif.aux.xml", "a.tfw"))
-    named = made_of(spaces, "a.tif", "a.tfw", "a.tif")  # named twice, and a companion of another input
+    # named twice, and a companion of another input
+    named = materials_by_name(spaces, "a.tif", "a.tfw", "a.tif")
     assert {name: material.companion for name, material in named.items()} == {
         "a.tif": False, "a.tfw": False, "a.tif.aux.xml": True,
     }  # fmt: skip
@@ -56,7 +59,7 @@ def test_inputs_have_size_digest_and_their_companions_after(root: Path, spaces: 
 def test_files_beyond_digest_limit_say_so(root: Path, spaces: Workspaces):
     for name, size in (("large.bin", 5000), ("small.bin", 100), ("also.bin", 901)):
         (root / name).write_bytes(b"x" * size)
-    materials = made_of(spaces, "large.bin", "small.bin", "also.bin", limit=1000)
+    materials = materials_by_name(spaces, "large.bin", "small.bin", "also.bin", limit=1000)
     assert [material.sha256 for material in materials.values()] == [None, sha256(b"x" * 100), None]
     assert all(material.reason for material in materials.values() if material.sha256 is None)
     assert [material.size for material in materials.values()] == [5000, 100, 901]
@@ -105,7 +108,7 @@ def test_substitute_for_file_is_neither_followed_nor_awaited(root, spaces, tmp_p
         assert material.sha256 is None
     (root / "a.tif").write_bytes(b"x")
     (root / "a.tif.aux.xml").symlink_to(secret)  # a companion that is a link
-    materials = made_of(spaces, "a.tif")
+    materials = materials_by_name(spaces, "a.tif")
     assert sha256(b"outside") not in {material.sha256 for material in materials.values()}
     assert materials["a.tif"].sha256 == sha256(b"x")
 
@@ -117,7 +120,7 @@ def test_folder_digest_equals_published_folder_digest(root: Path, spaces: Worksp
     for name, data in files.items():
         (root / "d" / name).write_bytes(data)
     parts = [Part(name, len(data), sha256(data)) for name, data in files.items()]
-    material = made_of(spaces, "d")["d"]
+    material = materials_by_name(spaces, "d")["d"]
     assert material.sha256 == tree_digest(sorted(parts, key=lambda part: part.relative.encode()))
     assert (material.size, material.located.is_folder) == (6, True)
 
@@ -137,21 +140,21 @@ def test_partly_readable_folder_has_no_digest(root, spaces, monkeypatch, odd):
         monkeypatch.setattr(Materials.__init__, "__defaults__", (lambda _located: (), 3))
     else:
         limit = 99
-    material = made_of(spaces, "d", limit=limit)["d"]
+    material = materials_by_name(spaces, "d", limit=limit)["d"]
     assert (material.sha256, bool(material.reason)) == (None, True)
-    assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has a digest
+    assert materials_by_name(spaces, ".")[root.name].sha256 is None  # the whole workspace never has a digest
 
 
 def test_digests_stop_at_the_recorded_file_count(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
     for number in range(5):
         (root / str(number)).write_bytes(b"%d" % number)
-    materials = made_of(spaces, *map(str, range(5)))
+    materials = materials_by_name(spaces, *map(str, range(5)))
     assert [material.sha256 for material in materials.values()] == [
         sha256(b"%d" % number) for number in range(5)
     ]
     monkeypatch.setattr(provenance, "MAX_FILES", 3)
-    assert len(made_of(spaces, *map(str, range(5)))) == 3
+    assert len(materials_by_name(spaces, *map(str, range(5)))) == 3
 
 
 def test_unfinished_digests_say_so_and_close_files(root: Path, spaces: Workspaces):
@@ -286,7 +289,7 @@ def test_hanging_digests_are_bounded_and_reported(root: Path, spaces: Workspaces
     (root / "a.bin").write_bytes(b"x")
     monkeypatch.setattr(provenance, "_THREADS", threading.BoundedSemaphore(1))
     with provenance._THREADS:
-        (material,) = made_of(spaces, "a.bin").values()
+        (material,) = materials_by_name(spaces, "a.bin").values()
         assert material.sha256 is None
         assert material.reason
-    assert made_of(spaces, "a.bin")["a.bin"].sha256 == sha256(b"x")
+    assert materials_by_name(spaces, "a.bin")["a.bin"].sha256 == sha256(b"x")

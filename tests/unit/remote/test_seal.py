@@ -71,11 +71,16 @@ def test_truncated_key_is_an_error_and_not_replaced(seal: Seal):
 
 @pytest.mark.claim("approval.question-true")
 def test_question_shows_hidden_content_and_whether_approved_before(seal: Seal):
-    def told(text: str, before: dict[str, object] | None = None) -> str:
+    def question_of(text: str, before: dict[str, object] | None = None) -> str:
         return question_text(parts(planned(seal, text), "it writes", {"tier": "runc"}, before=before))
 
     last = parts(planned(seal, f"{HOST}?key=a"), "it writes", {"tier": "runc"})
-    texts = [told(HOST), told(f"{HOST}?key=a"), told(f"{HOST}?key=a", last), told(f"{HOST}?key=b", last)]
+    texts = [
+        question_of(HOST),
+        question_of(f"{HOST}?key=a"),
+        question_of(f"{HOST}?key=a", last),
+        question_of(f"{HOST}?key=b", last),
+    ]
     assert len(set(texts)) == 4
     assert not any("key=a" in text or "key=b" in text for text in texts)
 

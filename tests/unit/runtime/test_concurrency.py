@@ -25,9 +25,9 @@ def test_processors_decide_how_many_calls_fit_unless_set():
     st.floats(0.01, 1.0),
     st.integers(0, 99),
 )
-def test_concurrent_calls_never_exceed_the_memory_share(cpus, memory, each, share, asked):
+def test_concurrent_calls_never_exceed_the_memory_share(cpus, memory, each, share, configured):
     try:
-        count = concurrent_calls(cpus, memory, Limits(memory_bytes=each), share, asked)
+        count = concurrent_calls(cpus, memory, Limits(memory_bytes=each), share, configured)
     except CapacityExhausted:
         assert each > int(memory * share)
     else:

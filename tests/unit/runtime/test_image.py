@@ -56,7 +56,7 @@ def silent(_line: str) -> None:
     pass
 
 
-def asked_to_pull(engine: SocketEngine) -> bool:
+def pull_requested(engine: SocketEngine) -> bool:
     return any("create" in request or "distribution" in request for request in engine.requests)
 
 
@@ -88,7 +88,7 @@ def test_image_is_pulled_by_digest_from_named_mirror(engine: SocketEngine, image
     engine.images[OFFICIAL] = body(Id=f"sha256:{'9' * 64}", RepoDigests=[f"ghcr.io/osgeo/gdal@{DIGEST}"])
     engine.registry[mirrored] = body(RepoDigests=[mirrored])
     image = ensure(images, GDAL_IMAGE, mirrored, silent)
-    assert asked_to_pull(engine)
+    assert pull_requested(engine)
     assert (image.reference, image.id, image.digest) == (mirrored, ID, DIGEST)
 
 
@@ -104,7 +104,7 @@ def test_name_resembling_a_standin_is_not_used(engine: SocketEngine, images: Doc
         engine.images[name] = standin_body("3.13.3")
     with pytest.raises(ImageMissing):
         resolve(images, GDAL_IMAGE)
-    assert not asked_to_pull(engine)
+    assert not pull_requested(engine)
 
 
 @pytest.mark.claim("supply.image-named")
@@ -173,10 +173,10 @@ def test_ensure_pulls_what_is_missing_and_only_that(engine: SocketEngine, images
     for reference, wanted in ((None, OFFICIAL), ("mine/gdal:3.12.0", "mine/gdal:3.12.0")):
         engine.registry[wanted] = body("3.12.0")
         assert ensure(images, GDAL_IMAGE, reference, silent).reference == wanted
-        assert asked_to_pull(engine)
+        assert pull_requested(engine)
         engine.requests.clear()
         ensure(images, GDAL_IMAGE, reference, silent)
-        assert not asked_to_pull(engine)
+        assert not pull_requested(engine)
 
 
 def test_ensure_pulls_without_asking_the_registry_first(engine, images):
@@ -198,7 +198,7 @@ def test_ensure_does_not_replace_an_unsuitable_image(engine, images):
     engine.images[OFFICIAL] = body("3.10.0")
     with pytest.raises(ImageUnsuitable):
         ensure(images, GDAL_IMAGE, None, silent)
-    assert not asked_to_pull(engine)
+    assert not pull_requested(engine)
 
 
 def test_engine_trouble_is_not_a_missing_image(engine: SocketEngine, images: DockerImages) -> None:

@@ -127,14 +127,14 @@ def together(count: int, do: Callable[[int], object]) -> list[object]:
     """Results of this many threads that start at the same moment."""
     start, results = threading.Barrier(count), [None] * count
 
-    def one(number: int) -> None:
+    def work(number: int) -> None:
         start.wait()
         try:
             results[number] = do(number)
         except BaseException as error:  # noqa: BLE001 - returned to the test in place of a result
             results[number] = error
 
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -57,28 +57,28 @@ class Held:
 
 
 @pytest.fixture
-def held():
+def answerer():
     answerer = Held()
     yield answerer
     answerer.gate.set()
 
 
-def test_every_question_is_answered_once_and_whole(held):
+def test_every_question_is_answered_once_and_whole(answerer):
     wire = Wire()
-    answering = ReadBroker(held, wire, 30.0)
+    answering = ReadBroker(answerer, wire, 30.0)
     for number in range(MAX_IN_FLIGHT):
         answering.ask(Question(number, Op.LOOK, f"{number}/a.tif"))
-    held.gate.set()
+    answerer.gate.set()
     until(lambda: len(wire.sent) >= MAX_IN_FLIGHT * (ANSWER.size + 50 * len("0/a.tif")) + 54 * 50)
     assert wire.answers == {n: (Status.OK, f"{n}/a.tif".encode() * 50) for n in range(MAX_IN_FLIGHT)}
-    assert held.most <= THREADS
+    assert answerer.most <= THREADS
     answering.ask(Question(0, Op.LOOK, "again"))  # an id is free again once its answer is sent
     answering.close()
 
 
 @pytest.mark.claim("content.questions-strict")
-def test_duplicate_id_or_excess_question_is_a_breach(held):
-    answering = ReadBroker(held, Wire(), 30.0)
+def test_duplicate_id_or_excess_question_is_a_breach(answerer):
+    answering = ReadBroker(answerer, Wire(), 30.0)
     for number in range(MAX_IN_FLIGHT - 1):
         answering.ask(Question(number, Op.LOOK, "a"))
     with pytest.raises(ProtocolBreach):
@@ -89,23 +89,23 @@ def test_duplicate_id_or_excess_question_is_a_breach(held):
     answering.close()
 
 
-def test_nothing_is_sent_or_awaited_after_the_end(held):
+def test_nothing_is_sent_or_awaited_after_the_end(answerer):
     wire = Wire()
-    answering = ReadBroker(held, wire, 30.0)
+    answering = ReadBroker(answerer, wire, 30.0)
     wire.taken.clear()
     for number in range(20):
         answering.ask(Question(number, Op.READ, "a", ((0, MAX_READ_BYTES),)))
     answering.close()
-    assert held.closed
+    assert answerer.closed
     wire.taken.set()
-    until(lambda: not held.under_way)
+    until(lambda: not answerer.under_way)
     assert len(wire.answers) <= 1
 
 
-def test_broken_answerer_is_a_failed_read(held):
+def test_broken_answerer_is_a_failed_read(answerer):
     wire = Wire()
-    held.gate.set()
-    answering = ReadBroker(held, wire, 30.0)
+    answerer.gate.set()
+    answering = ReadBroker(answerer, wire, 30.0)
     answering.ask(Question(1, Op.LOOK, "broken"))
     until(lambda: answering.failed.is_set)
     assert not wire.sent

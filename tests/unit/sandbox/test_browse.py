@@ -34,7 +34,7 @@ def everything(root: Path, at: str = "", **bounds: int) -> list[tuple[FolderEntr
         return list(walk(folder))
 
 
-def all_found(root: Path) -> list[FolderEntry]:
+def all_entries(root: Path) -> list[FolderEntry]:
     return [entry for entry, _ in everything(root)]
 
 
@@ -50,7 +50,7 @@ def test_entries_are_listed_in_byte_order(root):
 
 def test_a_file_is_told_as_it_is(root):
     write(root, {"a.tif": b"12345"})
-    (entry,) = all_found(root)
+    (entry,) = all_entries(root)
     status = (root / "a.tif").stat()
     assert (entry.kind, entry.identity.size, entry.identity.mtime_ns) == (
         EntryKind.FILE,
@@ -71,7 +71,7 @@ def test_link_is_listed_with_target_and_not_entered(root, tmp_path):
     }.items():  # fmt: skip
         (root / name).symlink_to(target)
     write(root, {f"{RESERVED}/undo/x": b""})
-    links = {entry.name: entry.leads for entry in all_found(root) if entry.kind is EntryKind.LINK}
+    links = {entry.name: entry.leads for entry in all_entries(root) if entry.kind is EntryKind.LINK}
     assert links == {
         "in": LinkTarget.INSIDE, "out": LinkTarget.OUTSIDE, "out-file": LinkTarget.OUTSIDE, "gone": LinkTarget.NOWHERE,
         "gone-out": LinkTarget.OUTSIDE, "self": LinkTarget.OUTSIDE, "chain": LinkTarget.OUTSIDE, "ours": LinkTarget.OUTSIDE,
@@ -121,7 +121,7 @@ def test_folder_with_too_many_names_is_incomplete(root):
 def test_names_that_are_no_text_are_told_escaped(root):
     with open(os.fsencode(root) + b"/\xff\xfe.tif", "wb"):
         pass
-    (entry,) = all_found(root)
+    (entry,) = all_entries(root)
     assert entry.shown == "\\xff\\xfe.tif"
     assert os.fsencode(entry.relative) == b"\xff\xfe.tif"
     entry.shown.encode()
@@ -129,7 +129,7 @@ def test_names_that_are_no_text_are_told_escaped(root):
 
 def test_pipes_are_told_and_not_opened(root):
     os.mkfifo(root / "pipe")
-    (entry,) = all_found(root)
+    (entry,) = all_entries(root)
     assert entry.kind is EntryKind.OTHER
 
 
@@ -164,8 +164,8 @@ def test_repeated_walks_agree_without_duplicates(tmp_path_factory, names):
     for number, name in enumerate(names):
         if len(name.encode()) <= 255:
             (root / name).mkdir() if number % 2 else (root / name).write_bytes(b"")
-    first = all_found(root)
-    assert first == all_found(root)
+    first = all_entries(root)
+    assert first == all_entries(root)
     relatives = [entry.relative for entry in first]
     assert len(set(relatives)) == len(relatives)
     assert {str(path) for path in relatives} == {

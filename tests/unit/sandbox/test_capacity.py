@@ -92,7 +92,7 @@ def test_promised_memory_stays_within_total_and_is_reusable(ours: LockFileCapaci
 def test_many_threads_never_exceed_the_capacity(ours: LockFileCapacity):
     now, most, lock, together = [0], [0], threading.Lock(), threading.Barrier(8)
 
-    def one() -> None:
+    def take_and_return() -> None:
         together.wait()
         for _ in range(50):
             with ours.wait(64 * MIB, 60.0):
@@ -102,7 +102,7 @@ def test_many_threads_never_exceed_the_capacity(ours: LockFileCapacity):
                 with lock:
                     now[0] -= 1
 
-    threads = [threading.Thread(target=one) for _ in range(8)]
+    threads = [threading.Thread(target=take_and_return) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

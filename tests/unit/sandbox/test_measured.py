@@ -340,33 +340,33 @@ def test_effects_are_judged_only_for_pods():
         mounts = [*rows, scratch, {**shared, "bytes": shared_bytes}, {**log, "closed": closed}]
         return {**POD, "mounts": tree([{"bytes": 0, "closed": False, **row} for row in mounts]), **changes}
 
-    def found(value, *, limits_by_node=True):
+    def violated_facts(value, *, limits_by_node=True):
         return {row.name for row in violations(TEMPLATE, value, limits_by_node=limits_by_node)}
 
-    assert found(facts()) == set()
-    assert found(facts(sockets=[2])) == {"network interfaces"}
-    assert found(facts(programs=True)) == {"scratch /tmp"}
-    assert found(facts(shared_bytes=1 << 20)) == {"shared memory"}
-    assert found(facts(closed=False)) == {"open files of the Pod"}
+    assert violated_facts(facts()) == set()
+    assert violated_facts(facts(sockets=[2])) == {"network interfaces"}
+    assert violated_facts(facts(programs=True)) == {"scratch /tmp"}
+    assert violated_facts(facts(shared_bytes=1 << 20)) == {"shared memory"}
+    assert violated_facts(facts(closed=False)) == {"open files of the Pod"}
     accepting = replace(TEMPLATE, nodes_without=("landlock",))
     assert violations(accepting, facts(closed=False, programs=True), limits_by_node=True) == ()
     (row,) = violations(accepting, facts(sockets=[2]), limits_by_node=True)
     assert row.name == "network interfaces"
     others = {"network interfaces", "scratch /tmp", "shared memory", "foreign mounts"}
-    assert found(facts(), limits_by_node=False) == others
+    assert violated_facts(facts(), limits_by_node=False) == others
 
 
 def test_process_limit_of_a_pod_is_tested():
-    def found(*processes):
+    def failed_limits(*processes):
         evidence = Evidence(
             SHOWN, with_cgroup(pids="max"), {"processes": list(processes)}, limits_by_node=True
         )
         return {row.name for row in judged((*LIMITS_IN_FORCE, PROCESSES), evidence) if not row.ok}
 
-    assert found(31, "EAGAIN") == set()
+    assert failed_limits(31, "EAGAIN") == set()
     for weak in ((32, ""), (32, "EAGAIN"), (3, "ENOMEM")):
-        assert found(*weak) == {"processes"}
-    assert found() != set()
+        assert failed_limits(*weak) == {"processes"}
+    assert failed_limits() != set()
 
 
 def test_named_pipes_open_for_writing_are_a_warning():

@@ -111,7 +111,7 @@ def test_frame_without_plain_json_object_is_a_breach(subtests):
                 breaches((b"" if kind == b"R" else READY) + frame(kind, payload))
 
 
-def asked(number, op, name, ranges=(), rest=b""):
+def question_frame(number, op, name, ranges=(), rest=b""):
     packed = b"".join(RANGE.pack(*pair) for pair in ranges)
     return frame(b"Q", QUESTION.pack(number, op, len(name), len(ranges)) + name + packed + rest)
 
@@ -130,23 +130,41 @@ def test_a_question_is_what_was_asked(number, name, ranges):
     ranges, name = tuple(ranges[:MAX_RANGES]), name.encode(errors="ignore")
     for op, given_ranges in ((Op.LOOK, ()), (Op.READ, ranges), (Op.LIST, ())):
         question = Question(number, op, name.decode(), given_ranges)
-        assert read_answered(asked(number, op, name, given_ranges)) == [question]
+        assert read_answered(question_frame(number, op, name, given_ranges)) == [question]
 
 
 @pytest.mark.claim("content.questions-strict")
 def test_unknown_question_is_a_breach(subtests):
     span, name = (0, 1), b"0/a.tif"
     for data in (
-        *(asked(1, op, name) for op in (0, 4, 255)),
-        *(asked(1, Op.READ, name), asked(1, Op.LOOK, name, [span]), asked(1, Op.LIST, name, [span])),
-        *(asked(1, Op.READ, name, [span] * (MAX_RANGES + 1)), asked(1, Op.READ, name, [(0, 0)])),
-        *(asked(1, Op.READ, name, [(0, MAX_READ_BYTES), span]), asked(1, Op.READ, name, [(2**63, 1)])),
-        *(asked(1, Op.LOOK, b"\xff"), asked(1, Op.LOOK, name, rest=b"x"), asked(1, Op.LOOK, b"a" * 4096)),
-        *(frame(b"Q"), frame(b"Q", QUESTION.pack(1, 1, 9, 0) + b"short"), FINAL + asked(1, Op.LOOK, name)),
+        *(question_frame(1, op, name) for op in (0, 4, 255)),
+        *(
+            question_frame(1, Op.READ, name),
+            question_frame(1, Op.LOOK, name, [span]),
+            question_frame(1, Op.LIST, name, [span]),
+        ),
+        *(
+            question_frame(1, Op.READ, name, [span] * (MAX_RANGES + 1)),
+            question_frame(1, Op.READ, name, [(0, 0)]),
+        ),
+        *(
+            question_frame(1, Op.READ, name, [(0, MAX_READ_BYTES), span]),
+            question_frame(1, Op.READ, name, [(2**63, 1)]),
+        ),
+        *(
+            question_frame(1, Op.LOOK, b"\xff"),
+            question_frame(1, Op.LOOK, name, rest=b"x"),
+            question_frame(1, Op.LOOK, b"a" * 4096),
+        ),
+        *(
+            frame(b"Q"),
+            frame(b"Q", QUESTION.pack(1, 1, 9, 0) + b"short"),
+            FINAL + question_frame(1, Op.LOOK, name),
+        ),
     ):
         with subtests.test(data=data[:40]), pytest.raises(ProtocolBreach):
             read_answered(data)
-    breaches(READY + asked(1, Op.LOOK, name))  # of a job that has no answerer
+    breaches(READY + question_frame(1, Op.LOOK, name))  # of a job that has no answerer
 
 
 def test_progress_is_bounded_and_needs_a_number():

@@ -267,7 +267,7 @@ def test_file_at_old_name_stops_undo_keeping_both(workspace):
             _theirs(workspace / "b.tif")  # so that it has to be reverted
             _theirs(workspace / "a.tif")  # and cannot be moved back
 
-    def kept() -> set[bytes]:
+    def undo_contents() -> set[bytes]:
         return {
             file.read_bytes() for file in (workspace / RESERVED / "undo" / CALL).iterdir() if file.is_file()
         }
@@ -275,9 +275,9 @@ def test_file_at_old_name_stops_undo_keeping_both(workspace):
     with pytest.raises(StagingFailed):
         rearrange(area_at(workspace, DirOps(checkpoint)), {"a.tif": "b.tif"})
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"theirs", "c.tif": b"c"}
-    assert b"a" in kept()
+    assert b"a" in undo_contents()
     assert {finding.outcome for finding in area_at(workspace).recover()} <= {RecoveryOutcome.CONFLICT}
-    assert b"a" in kept()
+    assert b"a" in undo_contents()
 
 
 # --- undo

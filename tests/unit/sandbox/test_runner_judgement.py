@@ -134,7 +134,7 @@ def play(cancel):
     connection closed.
     """
 
-    def one(*script, state=ENDED, template=TEMPLATE, **about):
+    def run_script(*script, state=ENDED, template=TEMPLATE, **about):
         engine = ScriptEngine(*script, state=state)
         try:
             return Runner(engine, "me").run(Job("call", template, {"ask": 1}, **about), cancel)
@@ -145,7 +145,7 @@ def play(cancel):
             else:
                 engine.wire.close()
 
-    return one
+    return run_script
 
 
 def judged(answer, code=0, *, oom=False, running=False):

@@ -29,7 +29,7 @@ def entry(workspace: Path, call_id: str = CALL) -> Path:
     return workspace / RESERVED / "undo" / call_id
 
 
-def kept(workspace: Path, call_id: str = CALL) -> set[bytes]:
+def undo_contents(workspace: Path, call_id: str = CALL) -> set[bytes]:
     return {path.read_bytes() for path in entry(workspace, call_id).rglob("*") if path.is_file()}
 
 
@@ -47,7 +47,7 @@ def test_undo_restores_replaced_and_removed_and_deletes_new(workspace):
     assert {name: (workspace / name).stat().st_ino for name in OLD} == before
     assert {path.name for path in undone.restored} == {"a.shp", "a.dbf", "a.sbn", "z.zarr"}
     assert {path.name for path in undone.taken_away} == {"b.tif"}
-    assert b"new" in kept(workspace)  # what the undo removed
+    assert b"new" in undo_contents(workspace)  # what the undo removed
     with pytest.raises(StagingFailed):
         area.undo(CALL)
     assert tree(workspace) == OLD
@@ -101,12 +101,12 @@ def test_undo_that_would_lose_a_change_does_nothing(workspace, change):
     area = area_at(workspace)
     publish(area, NEW)
     change(workspace)
-    before, before_kept = tree(workspace), kept(workspace)
+    before, before_kept = tree(workspace), undo_contents(workspace)
     for _ in range(2):
         with pytest.raises(StagingFailed):
             area.undo(CALL)
         assert tree(workspace) == before
-        assert kept(workspace) == before_kept
+        assert undo_contents(workspace) == before_kept
 
 
 def test_change_just_before_undo_is_kept(workspace):
@@ -259,7 +259,7 @@ def test_a_journal_that_points_outside_is_not_followed(workspace, tmp_path, targ
     assert finding.outcome is RecoveryOutcome.DAMAGED
     assert tree(tmp_path / "workspace") == {"a.tif": b"new"}
     assert (tmp_path / "outside.tif").read_bytes() == b"precious"
-    assert b"old" in kept(workspace)
+    assert b"old" in undo_contents(workspace)
 
 
 def test_journal_with_foreign_slot_is_not_followed(tmp_path):
@@ -289,7 +289,7 @@ def test_unreadable_journal_is_reported_and_its_files_stay(workspace, contents):
     (entry(workspace) / "manifest.json").write_bytes(contents)
     area = area_at(workspace)
     assert [finding.outcome for finding in area.recover()] == [RecoveryOutcome.DAMAGED]
-    assert b"old" in kept(workspace)
+    assert b"old" in undo_contents(workspace)
     with pytest.raises(StagingFailed):
         area.undo(CALL)
     publish(area, {"a.tif": b"newer"}, "call-0002")

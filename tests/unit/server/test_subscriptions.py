@@ -144,7 +144,7 @@ async def test_subscription_answer_does_not_reveal_existence(server):
 
 @pytest.mark.claim("identity.others-unseen")
 async def test_change_reaches_only_its_principal_and_administrators():
-    async def told(watching: Principal, owner: str) -> bool:
+    async def is_notified(watching: Principal, owner: str) -> bool:
         service = Subscriptions(lambda _ctx: watching, lambda _who, uris: _all(uris))
         sent: list[Any] = []
         async with anyio.create_task_group() as group:
@@ -157,9 +157,9 @@ async def test_change_reaches_only_its_principal_and_administrators():
         return len(sent) == 2
 
     admin = Principal("token:admin", frozenset({ADMIN}))
-    assert await told(Principal("token:ann"), "token:ann")
-    assert not await told(Principal("token:ann"), "token:bob")
-    assert await told(admin, "token:bob")
+    assert await is_notified(Principal("token:ann"), "token:ann")
+    assert not await is_notified(Principal("token:ann"), "token:bob")
+    assert await is_notified(admin, "token:bob")
 
 
 async def _all(uris: Any) -> list[str]:

@@ -59,7 +59,7 @@ class Asked:
     async def send(self, message: Any) -> None:
         self.messages.append(message)
 
-    def whole(self, body: bytes) -> "Asked":
+    def with_last_part(self, body: bytes) -> "Asked":
         """The request with a complete body."""
         self.parts.append({"type": "http.request", "body": body, "more_body": False})
         return self
@@ -85,7 +85,7 @@ def door(verifier: Tokens | None, each: int = 10) -> Authenticator:
     return Authenticator(verifier, LOCAL, RequestLimit(100, each), "https://gdal.example/meta")
 
 
-def asked(
+def answer_of(
     of: Authenticator, *headers: tuple[str, str], scopes: Sequence[str] = (READ,), **more: Any
 ) -> Asked:
     return run(Asked(*headers, **more).of, of.guarded(lambda _who: ok, *scopes))
@@ -104,7 +104,7 @@ def test_without_one_good_token_nothing_is_read(subtests: pytest.Subtests):
         [("X-Authorization", "Bearer good")], [("Cookie", "Authorization=Bearer good")],
     ):  # fmt: skip
         with subtests.test(headers=headers):
-            answer = asked(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
+            answer = answer_of(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
             assert (answer.status, answer.read) == (401, 0)
             assert 'resource_metadata="https://gdal.example/meta"' in answer.header("www-authenticate")
             assert f'scope="{READ}"' in answer.header("www-authenticate")
@@ -114,7 +114,7 @@ def test_without_one_good_token_nothing_is_read(subtests: pytest.Subtests):
 def test_a_missing_scope_is_named():
     for granted, needed in ((READ, (READ, WRITE)), (APPROVE, (READ,)), (ADMIN, (READ,)), (WRITE, (READ,))):
         tokens = Tokens(good=Principal("token:ann", frozenset({granted})))
-        answer = asked(door(tokens), ("Authorization", "Bearer good"), scopes=needed)
+        answer = answer_of(door(tokens), ("Authorization", "Bearer good"), scopes=needed)
         assert answer.status == 403
         assert 'error="insufficient_scope"' in answer.header("www-authenticate")
         assert f'scope="{" ".join(needed)}"' in answer.header("www-authenticate")
@@ -123,7 +123,7 @@ def test_a_missing_scope_is_named():
 def test_uncheckable_token_gives_503_and_is_not_bad():
     tokens = Tokens(good=ANN)
     for tokens.error in (Unavailable("issuer"), TokensUnavailable("disk")):
-        answer = asked(door(tokens), ("Authorization", "Bearer good"))
+        answer = answer_of(door(tokens), ("Authorization", "Bearer good"))
         assert (answer.status, answer.header("www-authenticate")) == (503, "")
 
 
@@ -148,7 +148,7 @@ def test_one_principal_cannot_take_the_room_of_all():
 
 
 def test_too_many_open_requests_give_429_with_delay():
-    answer = asked(door(Tokens(good=ANN), each=0), ("Authorization", "Bearer good"))
+    answer = answer_of(door(Tokens(good=ANN), each=0), ("Authorization", "Bearer good"))
     assert answer.status == 429
     assert int(answer.header("retry-after")) > 0
 
@@ -255,7 +255,7 @@ def test_closed_gate_starts_nothing_and_ends_open_requests():
 
 @pytest.mark.claim("http.bounded")
 def test_body_is_bounded_whatever_length_it_declares():
-    small = Asked(body=[b"a" * 10]).whole(b"b")
+    small = Asked(body=[b"a" * 10]).with_last_part(b"b")
     assert run(complete_body, small.receive, 11) == b"a" * 10 + b"b"
     with pytest.raises(TooLarge):
         run(complete_body, Asked(body=[b"a" * 6] * 2).receive, 11)
@@ -266,7 +266,7 @@ def test_a_body_of_very_many_values_is_refused():
     """Its values would use 25 times its length in memory while its call runs."""
     endpoint: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 4 << 20)  # type: ignore[arg-type]
     many = b'{"jsonrpc":"2.0","id":1,"method":"x","params":[' + b"[]," * 300_000 + b"0]}"
-    request = Asked(("Authorization", "Bearer good"), method="POST").whole(many)
+    request = Asked(("Authorization", "Bearer good"), method="POST").with_last_part(many)
     assert run(request.of, endpoint.auth.guarded(endpoint.of, READ)).status == 413
 
 
@@ -318,7 +318,7 @@ def test_stream_ends_with_token_but_call_does_not(method: str, sent: bytes, canc
     tokens, endless = Tokens(good=ANN), Endless()
     counter: Any = ProtocolEndpoint(endless, door(tokens), frozenset(), 1000)  # type: ignore[arg-type]
     request = Asked(("Authorization", "Bearer good"), method=method)
-    request.whole(sent)
+    request.with_last_part(sent)
 
     async def attempt() -> None:
         async with anyio.create_task_group() as group:
@@ -341,7 +341,7 @@ def test_writing_tool_needs_write_scope_in_any_spelling():
         b'{"method": "ping", "method": "tools/call", "params": {"name": "r", "name": "w"}}',
         '{"method": "tools/call", "params": {"name": "w"}}'.encode("utf-16"),
     ):
-        request = Asked(("Authorization", "Bearer good"), method="POST").whole(body)
+        request = Asked(("Authorization", "Bearer good"), method="POST").with_last_part(body)
         answer = run(request.of, counter.auth.guarded(counter.of, READ))
         assert answer.status == 403, body
         assert f'scope="{READ} {WRITE}"' in answer.header("www-authenticate")
@@ -372,7 +372,7 @@ def test_answers_to_writing_sessions_need_write_scope(session, tool, answer, sta
 
     def sent(token: str, body: bytes) -> int:
         request = Asked(("Authorization", f"Bearer {token}"), ("Mcp-Session-Id", session), method="POST")
-        return int(run(request.whole(body).of, counter.auth.guarded(counter.of, READ)).status)
+        return int(run(request.with_last_part(body).of, counter.auth.guarded(counter.of, READ)).status)
 
     assert sent("good", answer) == 200
     assert sent("whole", called) == 200

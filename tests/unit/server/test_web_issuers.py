@@ -50,7 +50,7 @@ def deep(levels: int) -> list[Any]:
     return reduce(lambda inner, _: [inner], range(levels), [])
 
 
-def found(keys: SigningKeys, kid: str | None = "k1") -> bool:
+def has_key(keys: SigningKeys, kid: str | None = "k1") -> bool:
     return anyio.run(keys.find, "ES256", kid) is not None
 
 
@@ -72,13 +72,13 @@ def site() -> Iterator[Site]:
 
 def test_foreign_tokens_do_not_trigger_repeated_issuer_requests(web: Web):
     keys = web.keys()
-    assert found(keys)
+    assert has_key(keys)
     for number in range(50):
-        assert not found(keys, f"stranger-{number}")
+        assert not has_key(keys, f"stranger-{number}")
     assert len(web.asked) == 1
     web.now += issuers.PAUSE_SECONDS
-    assert not found(keys, "stranger")
-    assert not found(keys, "stranger-2")
+    assert not has_key(keys, "stranger")
+    assert not has_key(keys, "stranger-2")
     assert len(web.asked) == 2
 
 
@@ -96,23 +96,23 @@ def test_many_tokens_at_once_are_one_question(web: Web):
 
 def test_new_key_is_found_and_withdrawn_soon_forgotten(web: Web):
     keys = web.keys()
-    assert found(keys)
+    assert has_key(keys)
     web.documents[JWKS] = {"keys": [Signer(kid="k2").public]}
     web.now += issuers.PAUSE_SECONDS
-    assert found(keys, "k2")
-    assert not found(keys, "k1")
-    assert not found(keys, "k1")
+    assert has_key(keys, "k2")
+    assert not has_key(keys, "k1")
+    assert not has_key(keys, "k1")
 
 
 def test_keys_of_absent_issuer_last_one_hour(web: Web):
     keys = web.keys()
-    assert found(keys)
+    assert has_key(keys)
     web.documents.clear()
     web.now += issuers.CACHE_SECONDS - 1
-    assert found(keys)
+    assert has_key(keys)
     web.now += issuers.FRESH_SECONDS + 1
     with pytest.raises(Unavailable):
-        found(keys)
+        has_key(keys)
 
 
 @pytest.mark.claim("identity.signed-tokens")
@@ -120,7 +120,7 @@ def test_keys_that_are_none_let_nobody_in(web: Web):
     unusable = {"kty": "EC", "crv": "P-256", "kid": "k1"}
     for document in ([], {}, {"keys": {}}, {"keys": [7, None, {}]}, {"keys": [unusable]}):
         web.documents[JWKS] = document
-        assert not found(web.keys())
+        assert not has_key(web.keys())
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_keys_that_are_none_let_nobody_in(web: Web):
 )
 def test_an_issuer_is_asked_where_its_keys_are(web: Web, name: str, place: str):
     web.documents[place] = {"issuer": name, "jwks_uri": JWKS}
-    assert found(web.keys(name, ""))
+    assert has_key(web.keys(name, ""))
 
 
 def test_a_description_of_somebody_else_is_not_believed(web: Web):
     place = "https://issuer.example/.well-known/oauth-authorization-server"
     web.documents[place] = {"issuer": "https://evil.example", "jwks_uri": JWKS}
     with pytest.raises(Unavailable):
-        found(web.keys(jwks=""))
+        has_key(web.keys(jwks=""))
     assert JWKS not in web.asked
 
 

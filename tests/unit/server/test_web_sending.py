@@ -52,7 +52,7 @@ class Sent:
             self.whole = not message.get("more_body", False)
 
     @property
-    def told(self) -> tuple[int, bytes]:
+    def answer(self) -> tuple[int, bytes]:
         return int(self.start["status"]), self.body
 
 
@@ -62,7 +62,7 @@ def test_a_range_is_answered_with_that_part(tmp_path: Path):
         ("bytes=-1", 99, 100), ("bytes=-1000", 0, 100), ("bytes=5-999999999999999", 5, 100),
     ):  # fmt: skip
         sent = Sent(tmp_path / "f", range=text).run()
-        assert sent.told == (206, DATA[start:stop]), text
+        assert sent.answer == (206, DATA[start:stop]), text
         headers = Headers(raw=sent.start["headers"])
         assert headers["content-range"] == f"bytes {start}-{stop - 1}/100"
         assert headers["content-length"] == str(stop - start)
@@ -71,24 +71,24 @@ def test_a_range_is_answered_with_that_part(tmp_path: Path):
 def test_invalid_ranges_return_the_whole_file(tmp_path: Path):
     many = "bytes=" + ",".join("0-" for _ in range(5000))
     for text in ("", "bytes", "bytes=-", "bytes=a-b", "bytes=--1", "lines=1-2", "bytes=0-1,5-6", many):
-        assert Sent(tmp_path / "f", range=text).run().told == (200, DATA), text
-    assert Sent(tmp_path / "f", "HEAD", range="bytes=0-1").run().told == (200, b"")
+        assert Sent(tmp_path / "f", range=text).run().answer == (200, DATA), text
+    assert Sent(tmp_path / "f", "HEAD", range="bytes=0-1").run().answer == (200, b"")
     for text, size in (("bytes=100-", 100), ("bytes=100-200", 100), ("bytes=-0", 100), ("bytes=0-", 0)):
-        assert Sent(tmp_path / "f", size=size, range=text).run().told == (416, b""), text
+        assert Sent(tmp_path / "f", size=size, range=text).run().answer == (416, b""), text
 
 
 @pytest.mark.claim("http.ranges-stay-in-the-file")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(st.text(alphabet="bytes=-,0123456789 x", max_size=40), st.integers(0, 100))
 def test_every_requested_range_lies_within_the_file(tmp_path: Path, text: str, size: int):
-    status, body = Sent(tmp_path / "f", size=size, range=f"bytes={text}").run().told
+    status, body = Sent(tmp_path / "f", size=size, range=f"bytes={text}").run().answer
     assert status in (200, 206, 400, 416)
     assert body in DATA[:size] or status == 400
 
 
 def test_range_needs_the_same_version_of_the_file(tmp_path: Path):
     for condition, same in ((TAG, True), (DATED, True), ('"other"', False), (f"W/{TAG}", False), ("", False)):
-        status, _ = Sent(tmp_path / "f", range="bytes=0-1", if_range=condition).run().told
+        status, _ = Sent(tmp_path / "f", range="bytes=0-1", if_range=condition).run().answer
         assert (status == 206) is same, condition
 
 

@@ -208,7 +208,7 @@ def asking(path: str, head: str) -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode()
 
 
-def heard(client: socket.socket, until_end: bytes = b"") -> bytes:
+def read_response(client: socket.socket, until_end: bytes = b"") -> bytes:
     """All data until the end of the connection, or until these bytes."""
     received = b""
     while not (until_end and until_end in received):
@@ -225,7 +225,7 @@ def test_early_answer_before_body_end_closes_the_connection(head: str):
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 5) as client:
         client.sendall(asking("/", head) + TINY)
         # to its end: if it does not end, the timeout fails the test after some seconds
-        received = heard(client)
+        received = read_response(client)
     assert received.startswith(b"HTTP/1.1 200")
     assert b"connection: close" in received.lower()
 
@@ -234,7 +234,7 @@ def test_fully_read_body_leaves_the_connection_open():
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 30) as client:
         for _ in range(2):
             client.sendall(asking("/length", "Content-Length: 3") + b"abc")
-            assert b"connection: close" not in heard(client, b"[3]").lower()
+            assert b"connection: close" not in read_response(client, b"[3]").lower()
 
 
 def test_long_body_and_next_request_arrive_complete():
@@ -242,7 +242,7 @@ def test_long_body_and_next_request_arrive_complete():
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 30) as client:
         first, second = (asking("/length", f"Content-Length: {length}") for length in (size, 5))
         client.sendall(first + bytes(size) + second + b"abcde")
-        received = heard(client, b"[5]")
+        received = read_response(client, b"[5]")
     assert f"[{size}]".encode() in received
 
 

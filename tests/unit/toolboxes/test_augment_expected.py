@@ -22,15 +22,15 @@ def scope(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         ({}, {"GTiff", "256", "bands"}),
         ({"size": 16, "format": "PNG"}, {"PNG", "16"}),
         ({"size": 32, "prompt": "flip horizontally"}, {"GTiff", "32", "bands", "HorizontalFlip"}),
     ],
 )
-def test_chip_size_and_format_are_known_beforehand(scope: Any, given: dict[str, Any], words: set[str]):
-    draft = make_chips(MakeChipsArguments(input="ortho.tif", output="chips", **given), scope)
+def test_chip_size_and_format_are_known_beforehand(scope: Any, arguments: dict[str, Any], words: set[str]):
+    draft = make_chips(MakeChipsArguments(input="ortho.tif", output="chips", **arguments), scope)
     announced = set(AugmentPreflight().becomes(draft).replace(",", "").split())
     assert announced & {"GTiff", "PNG", "16", "32", "256", "bands", "HorizontalFlip"} == words
 

@@ -12,7 +12,7 @@ from sandbox.errors import PathRefused
 from tests.unit.sandbox.staging_kit import CALL, area_at, place, publish, tree, write
 
 
-def found(root: Path, name: str) -> set[str]:
+def companion_names(root: Path, name: str) -> set[str]:
     return {companion.name for companion in Listings().companions(place(area_at(root), name))}
 
 
@@ -20,7 +20,7 @@ def found(root: Path, name: str) -> set[str]:
 def test_suffix_on_the_whole_name_marks_companions(tmp_path, ending):
     names = ["x.tif", *(f"{name}{ending}" for name in ("x.tif", "y.tif", "x", "xx.tif"))]
     write(tmp_path, dict.fromkeys(names, b""))
-    assert found(tmp_path, "x.tif") == {f"x.tif{ending}"}
+    assert companion_names(tmp_path, "x.tif") == {f"x.tif{ending}"}
 
 
 @pytest.mark.parametrize("main", sorted(REPLACED))
@@ -28,7 +28,7 @@ def test_same_stem_companions_match_the_table_case_insensitively(tmp_path, main)
     endings = sorted(REPLACED[main])
     names = {f"x{suffix}" for suffix in (*endings[::2], *(ending.upper() for ending in endings[1::2]))}
     write(tmp_path, dict.fromkeys([f"x{main}", *names, "x.unrelated", "xy.prj", "X.prj", "y.shx"], b""))
-    assert found(tmp_path, f"x{main}") == names
+    assert companion_names(tmp_path, f"x{main}") == names
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,20 @@ def test_same_stem_companions_match_the_table_case_insensitively(tmp_path, main)
 )  # fmt: skip
 def test_possible_companion_of_another_dataset_stays(tmp_path, names, main, expected):
     write(tmp_path, dict.fromkeys(names, b""))
-    assert found(tmp_path, main) == expected
+    assert companion_names(tmp_path, main) == expected
 
 
 def test_a_new_place_and_a_folder_have_none(tmp_path):
     write(tmp_path, {"x.tif.ovr": b"", "y.zarr/0": b"", "y.zarr.aux.xml": b""})
-    assert found(tmp_path, "x.tif") == set()
-    assert found(tmp_path, "y.zarr") == set()
+    assert companion_names(tmp_path, "x.tif") == set()
+    assert companion_names(tmp_path, "y.zarr") == set()
 
 
 def test_companion_link_is_not_skipped(tmp_path):
     write(tmp_path, {"x.gpkg": b"", "log": b""})
     (tmp_path / "x.gpkg-wal").symlink_to("log")
     with pytest.raises(PathRefused):
-        found(tmp_path, "x.gpkg")
+        companion_names(tmp_path, "x.gpkg")
 
 
 def test_stale_log_does_not_hide_a_new_database(tmp_path):

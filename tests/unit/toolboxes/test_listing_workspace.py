@@ -21,7 +21,7 @@ DATA = {
 }  # fmt: skip
 
 
-def one_page(
+def list_page(
     root: Path, cursor: str | None = None, at: str = "", limit: int = 100, pattern: str = "*"
 ) -> ListingPage:
     workspaces = Workspaces((Workspace.at(root, writable=True),))
@@ -36,7 +36,7 @@ def names(shown: ListingPage) -> list[str]:
 
 def test_dataset_is_one_row_with_all_its_files(root):
     write(root, DATA)
-    rows = {str(row.entry.relative): row for row in one_page(root).rows}
+    rows = {str(row.entry.relative): row for row in list_page(root).rows}
     assert list(rows) == ["a.tif", "b", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked"]
     assert (rows["a.tif"].companions, rows["a.tif"].bytes) == (("a.tfw", "a.tif.aux.xml"), 9)
     roads = rows["b/roads.shp"]
@@ -45,8 +45,8 @@ def test_dataset_is_one_row_with_all_its_files(root):
 
 def test_contents_of_a_dataset_are_listed_on_request(root):
     write(root, DATA)
-    assert names(one_page(root, at="marked")) == ["marked/.zgroup", "marked/y"]
-    assert names(one_page(root, at="c.zarr")) == ["c.zarr/x", "c.zarr/x/0", "c.zarr/zarr.json"]
+    assert names(list_page(root, at="marked")) == ["marked/.zgroup", "marked/y"]
+    assert names(list_page(root, at="c.zarr")) == ["c.zarr/x", "c.zarr/x/0", "c.zarr/zarr.json"]
 
 
 def test_pages_cover_every_row_once_in_order(root):
@@ -54,40 +54,40 @@ def test_pages_cover_every_row_once_in_order(root):
         write(root, DATA)
         cursor, listed = None, []
         while True:
-            shown = one_page(root, cursor, limit=limit)
+            shown = list_page(root, cursor, limit=limit)
             assert len(shown.rows) <= limit
             listed += names(shown)
             cursor = shown.cursor
             if cursor is None:
                 break
-        assert listed == names(one_page(root))
+        assert listed == names(list_page(root))
 
 
 def test_changes_between_pages_show_nothing_twice(root):
     write(root, dict.fromkeys(("b", "c", "d", "e"), b""))
-    first = one_page(root, limit=2)
+    first = list_page(root, limit=2)
     (root / "c").unlink()  # the row to which the cursor points
     write(root, {"a": b"", "d1": b""})
-    assert names(one_page(root, first.cursor, limit=10)) == ["d", "d1", "e"]
+    assert names(list_page(root, first.cursor, limit=10)) == ["d", "d1", "e"]
 
 
 def test_pattern_matches_names_or_paths_and_is_fast(root):
     write(root, {**DATA, "a" * 200: b""})
-    assert names(one_page(root, pattern="*.shp")) == ["b/roads.shp"]
-    assert names(one_page(root, pattern="b/*")) == ["b/readme.txt", "b/roads.shp"]
-    assert names(one_page(root, pattern="roads.*", at="b")) == ["b/roads.shp"]
+    assert names(list_page(root, pattern="*.shp")) == ["b/roads.shp"]
+    assert names(list_page(root, pattern="b/*")) == ["b/readme.txt", "b/roads.shp"]
+    assert names(list_page(root, pattern="roads.*", at="b")) == ["b/roads.shp"]
     for pattern in ("[", "*a" * 100 + "b"):
-        assert names(one_page(root, pattern=pattern)) == []
+        assert names(list_page(root, pattern=pattern)) == []
 
 
 def test_a_cursor_of_another_question_is_refused(root):
     write(root, DATA)
-    cursor = one_page(root, limit=1).cursor
+    cursor = list_page(root, limit=1).cursor
     strange = ({"cursor": text} for text in ("x", "é", "====", "AAAA", "A" * 100_000))
     others = ({"cursor": cursor, "pattern": "*.tif"}, {"cursor": cursor, "at": "b"})
     for question in (*strange, *others):
         with pytest.raises(ToolError):
-            one_page(root, **question)
+            list_page(root, **question)
 
 
 @given(st.binary(max_size=60))
@@ -96,10 +96,10 @@ def test_no_cursor_does_more_than_be_refused(tmp_path_factory, raw):
 
     root = tmp_path_factory.mktemp("cursor")
     write(root, {"a": b"", "b": b""})
-    real = base64.urlsafe_b64decode(one_page(root, limit=1).cursor or "")
+    real = base64.urlsafe_b64decode(list_page(root, limit=1).cursor or "")
     for forged in (raw, real[:8] + raw):
         try:
-            shown = one_page(root, base64.urlsafe_b64encode(forged).decode())
+            shown = list_page(root, base64.urlsafe_b64encode(forged).decode())
         except ToolError:
             continue
         assert set(names(shown)) <= {"a", "b"}
@@ -113,12 +113,12 @@ def test_overfull_folder_is_listed_partly_and_says_so(root):
         shown = page(top, Query(folder))
     assert len(shown.rows) == 4
     assert not shown.complete
-    assert one_page(root).complete
+    assert list_page(root).complete
 
 
 def test_gdal_facts_are_listed_with_their_file_only(root):
     write(root, DATA)
-    shown = one_page(root)
+    shown = list_page(root)
     known = ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
     assert set(map(str, shown.to_identify)) == {str(root / name) for name in known}
     names = [*(str(root / name) for name in ("a.tif", "b/readme.txt", "b")), "/etc/passwd"]
@@ -134,7 +134,7 @@ def test_misleading_names_are_shown_safely_and_never_opened(root):
     write(root, dict.fromkeys(hostile, b""))
     with open(os.fsencode(root) + b"/\xff.tif", "wb"):
         pass
-    shown = one_page(root)
+    shown = list_page(root)
     entries = as_json(shown)["entries"]
     assert len(entries) == 5
     assert all(entry["path"].isprintable() for entry in entries)
@@ -146,7 +146,7 @@ def test_file_with_a_date_outside_calendars_is_listed(root):
     write(root, {"a": b"", "b": b""})
     os.utime(root / "a", (2**40, 2**40))
     os.utime(root / "b", (-(2**33), -(2**33)))
-    assert len(as_json(one_page(root))["entries"]) == 2
+    assert len(as_json(list_page(root))["entries"]) == 2
 
 
 ENDINGS = ".tif .tfw .shp .dbf .cpg .prj .asc .tif.ovr .tif.ovr.aux.xml .shp.xml _rpc.txt".split()

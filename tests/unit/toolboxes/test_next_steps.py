@@ -20,10 +20,10 @@ EMPTY = {"driver": "GPKG", "layers": [{"geometry": "Line String", "features": 0}
 
 
 def proposed(
-    made_by: str, described: Mapping[str, Any], *codes: str, inputs: tuple[str, ...] = ("in.tif",)
+    producer: str, described: Mapping[str, Any], *codes: str, inputs: tuple[str, ...] = ("in.tif",)
 ) -> dict[str, Mapping[str, Any]]:
     row = {"path": OUT, "description": described, "checks": [{"code": code} for code in codes]}
-    steps = next_steps(made_by, [row, row], inputs)
+    steps = next_steps(producer, [row, row], inputs)
     assert all(step.reason for step in steps)
     for step in steps:  # each suggestion can be called
         algorithm = packaged().algorithms[step.algorithm]
@@ -65,6 +65,6 @@ KEYS = st.sampled_from(["driver", "size", "overviews", "layers"])
 
 
 @given(st.dictionaries(KEYS, anything), anything)
-def test_whatever_is_described_it_is_taken(said: dict[str, Any], checked: Any):
-    row = {"path": "x.tif", "description": facts(said), "checks": checks(checked)}
+def test_whatever_is_described_it_is_taken(described_facts: dict[str, Any], checked: Any):
+    row = {"path": "x.tif", "description": facts(described_facts), "checks": checks(checked)}
     assert len(next_steps("vector filter", [row], ["in.gpkg"])) <= 2

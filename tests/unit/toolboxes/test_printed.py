@@ -32,17 +32,17 @@ def printed(value: object) -> str:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else json.dumps(value)
 
 
-def told(value: object) -> object:
+def with_spelt_numbers(value: object) -> object:
     if isinstance(value, dict):
-        return {key: told(part) for key, part in value.items()}
+        return {key: with_spelt_numbers(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [told(part) for part in value]
+        return [with_spelt_numbers(part) for part in value]
     return SPELT[str(value)] if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @given(VALUES)
 def test_printed_values_are_exact_except_non_numbers(value: object):
-    assert read_json(printed(value)) == told(value)
+    assert read_json(printed(value)) == with_spelt_numbers(value)
 
 
 def test_every_spelling_is_the_same_text():

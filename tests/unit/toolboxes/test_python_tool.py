@@ -30,14 +30,14 @@ def drafted(tmp_path):
     surface = toolboxes(settings).surface(settings)
     workspaces = Workspaces((Workspace.at(root, writable=True),))
 
-    def one(code: str = "1", **arguments: Any) -> Draft:
+    def python_draft(code: str = "1", **arguments: Any) -> Draft:
         about = ("c" * 16, workspaces, settings, settings.limits(), surface)
         scope = DraftScope(*about, lambda *_: Allow(""), None, None)
         draft = surface.callable["run_python"].draft({"code": code, **arguments}, scope)
         assert isinstance(draft, Draft)
         return draft
 
-    return one
+    return python_draft
 
 
 @pytest.mark.claim("python.off-by-default")

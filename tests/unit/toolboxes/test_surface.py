@@ -16,12 +16,12 @@ from tests.boxes import known_tools, surface
 META = {"gdal_search", "gdal_describe", "gdal_read", "gdal_write"}
 
 
-def made(**settings: object) -> Surface:
+def loaded_surface(**settings: object) -> Surface:
     return surface(load_settings(workspaces=(Path("/srv/data"),), **settings))
 
 
 def names(**settings: object) -> set[str]:
-    return {tool.name for tool in made(**settings).listed}
+    return {tool.name for tool in loaded_surface(**settings).listed}
 
 
 def test_the_default_set_is_small_and_complete() -> None:
@@ -45,17 +45,17 @@ open_url browse asdf do_it hello everything""".split()
 
 @pytest.mark.parametrize("name", NEAR)
 def test_misspelt_name_suggests_the_intended_tool(name: str) -> None:
-    assert f"`{NEAR[name]}`" in tool_hint(name, made())
+    assert f"`{NEAR[name]}`" in tool_hint(name, loaded_surface())
 
 
 @pytest.mark.parametrize("name", FAR)
 def test_unrecognised_name_suggests_only_the_search(name: str) -> None:
-    assert re.findall("`(.+?)`", tool_hint(name, made())) == ["gdal_search"]
-    assert tool_hint(name, made(toolsets=("vsi",), exclude_tools=("gdal_search",))) == ""
+    assert re.findall("`(.+?)`", tool_hint(name, loaded_surface())) == ["gdal_search"]
+    assert tool_hint(name, loaded_surface(toolsets=("vsi",), exclude_tools=("gdal_search",))) == ""
 
 
 def test_the_default_list_is_under_twenty_kilobytes() -> None:
-    shown = map(render.tool, made().listed)
+    shown = map(render.tool, loaded_surface().listed)
     listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in shown]
     assert len(json.dumps({"tools": listed}, ensure_ascii=False, separators=(",", ":")).encode()) < 20_000
 
@@ -65,7 +65,7 @@ def test_toolset_holds_exactly_its_group_and_all_everything() -> None:
         group_tools = names(toolsets=(group,))
         assert group_tools
         assert all(name.startswith(f"{group}_") for name in group_tools)
-        assert set(made(toolsets=(group,)).callable) == group_tools
+        assert set(loaded_surface(toolsets=(group,)).callable) == group_tools
     assert names(toolsets=("all",)) == set(known_tools())
     assert len(known_tools()) > 118
     assert names(tools=("raster_hillshade",)) == names() | {"raster_hillshade"}
@@ -74,7 +74,7 @@ def test_toolset_holds_exactly_its_group_and_all_everything() -> None:
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_an_exclusion_wins_over_everything_else() -> None:
     gone = ("raster_hillshade", "gdal_write", "gdalwarp")
-    surface = made(toolsets=("all",), tools=("raster_hillshade",), exclude_tools=gone)
+    surface = loaded_surface(toolsets=("all",), tools=("raster_hillshade",), exclude_tools=gone)
     assert not {*gone} & set(surface.callable)
     assert not surface.permits("raster hillshade")
     assert surface.permits("raster slope")
@@ -94,7 +94,7 @@ def test_excluded_algorithm_takes_every_tool_that_runs_it() -> None:
         ("gdalwarp", {"gdalwarp"}, {"reproject", "raster_reproject"}),
         ("info", {"info"}, {"gdalinfo", "raster_info", "vector_info"}),
     ]:
-        surface = made(toolsets=("all",), exclude_tools=(excluded,))
+        surface = loaded_surface(toolsets=("all",), exclude_tools=(excluded,))
         assert not gone & set(surface.callable)
         assert stay <= set(surface.callable)
 
@@ -102,7 +102,7 @@ def test_excluded_algorithm_takes_every_tool_that_runs_it() -> None:
 @pytest.mark.claim("args.exclusion-whole")
 def test_no_tool_outlives_its_model_algorithm() -> None:
     for path in {tool.like for tool in known_tools().values() if tool.like}:
-        left = made(toolsets=("all",), exclude_tools=(path,)).callable.values()
+        left = loaded_surface(toolsets=("all",), exclude_tools=(path,)).callable.values()
         assert [tool.name for tool in left if tool.like == path] == []
 
 
@@ -112,7 +112,7 @@ def test_dispatching_tool_is_excluded_with_any_variant() -> None:
         kinds = [path for path in packaged().algorithms if path.endswith(f" {name}")]
         assert len(kinds) > 1
         for kind in kinds:
-            surface = made(exclude_tools=(kind,))
+            surface = loaded_surface(exclude_tools=(kind,))
             assert not surface.permits(name)
             assert not surface.permits(kind)
             assert all(surface.permits(other) for other in kinds if other != kind)
@@ -120,7 +120,7 @@ def test_dispatching_tool_is_excluded_with_any_variant() -> None:
 
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_a_reading_server_has_no_tool_that_writes() -> None:
-    surface = made(read_only=True, toolsets=("all",))
+    surface = loaded_surface(read_only=True, toolsets=("all",))
     assert surface.callable
     assert not [tool.name for tool in surface.callable.values() if tool.writes]
     assert {"info", "gdal_read", "raster_info"} <= set(surface.callable)
@@ -134,4 +134,4 @@ def test_a_name_that_means_nothing_stops_the_start() -> None:
         {"toolsets": ("rasters",)},
     ):
         with pytest.raises(SettingsError):
-            made(**settings)
+            loaded_surface(**settings)

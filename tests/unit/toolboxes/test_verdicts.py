@@ -241,7 +241,7 @@ def layer(*, degrees: bool | None = None, **more: Any) -> dict[str, Any]:
     return {"driver": "GPKG", "layer_count": 1, "layers": [row]}
 
 
-def asked(desk: DraftContext, sql: str) -> Draft:
+def query_draft(desk: DraftContext, sql: str) -> Draft:
     draft = QUERY.draft({"inputs": ["a.png", "data.png"], "sql": sql}, desk)
     assert isinstance(draft, Draft)
     return draft
@@ -271,7 +271,7 @@ ALIKE = ({"facts": layer(degrees=False)}, {"facts": layer(degrees=False)})
     ],
 )
 def test_unreadable_statement_risking_wrong_places_is_refused(desk: DraftContext, condition: str, rows: Any):
-    assert refused_codes(desk, asked(desk, UNREAD.format(condition)), *rows) == ["statement_unexamined"]
+    assert refused_codes(desk, query_draft(desk, UNREAD.format(condition)), *rows) == ["statement_unexamined"]
 
 
 @pytest.mark.parametrize(
@@ -283,13 +283,13 @@ def test_unreadable_statement_risking_wrong_places_is_refused(desk: DraftContext
     ],
 )
 def test_harmless_unreadable_statement_is_allowed(desk: DraftContext, condition: str, rows: Any):
-    draft = asked(desk, UNREAD.format(condition))
+    draft = query_draft(desk, UNREAD.format(condition))
     assert refused_codes(desk, draft, *rows) == []
     assert "statement_unexamined" in {finding.code for finding in desk.preflight.look(draft).findings}
 
 
 def test_an_unreadable_transformation_runs_if_it_is_allowed(desk: DraftContext):
-    draft = asked(desk, UNREAD.format("ST_Intersects(a.geom, ST_Transform(data.geom, 4326))"))
+    draft = query_draft(desk, UNREAD.format("ST_Intersects(a.geom, ST_Transform(data.geom, 4326))"))
     assert refused_codes(desk, draft, *UNLIKE) == ["statement_unexamined"]
     allowed = replace(draft, allows=frozenset({"ballpark_transformation"}))
     assert refused_codes(desk, allowed, *UNLIKE) == []
@@ -297,7 +297,7 @@ def test_an_unreadable_transformation_runs_if_it_is_allowed(desk: DraftContext):
 
 def test_every_transforming_function_is_a_crs_change(desk: DraftContext):
     for name in ("ST_Transform", "Transform", "TransformXY", "ST_TransformXYZ"):
-        draft = asked(desk, f"SELECT {name}(a.geom, 4326) AS g FROM a")
+        draft = query_draft(desk, f"SELECT {name}(a.geom, 4326) AS g FROM a")
         assert [change for change in crs_changes(draft, packaged()) if change[1] == "EPSG:4326"], name
 
 
@@ -308,12 +308,12 @@ CURVES = (
 )
 
 
-@pytest.mark.parametrize(("algorithm", "given", "at"), CURVES)
+@pytest.mark.parametrize(("algorithm", "arguments", "at"), CURVES)
 def test_features_not_examined_for_curves_are_refused(
-    desk: DraftContext, algorithm: str, given: dict[str, str], at: int
+    desk: DraftContext, algorithm: str, arguments: dict[str, str], at: int
 ):
     draft = drafted(
-        desk, algorithm, **given, output="o.tif" if algorithm != "raster zonal-stats" else "o.csv"
+        desk, algorithm, **arguments, output="o.tif" if algorithm != "raster zonal-stats" else "o.csv"
     )
     looks = {name: {} for name in pixel_probes(draft, packaged())}
     for examined, expected in ((looks, []), ({}, ["pixels_unexamined"])):

@@ -152,10 +152,10 @@ async def attempt(step, client):
     return True
 
 
-async def run(connect, setup, found):
+async def run(connect, setup, results):
     async with connect(setup) as client:
         for name, step in STEPS.items():
-            found[name] = await attempt(step, client)
+            results[name] = await attempt(step, client)
 
 
 def main(connect):

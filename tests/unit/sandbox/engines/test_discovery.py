@@ -185,7 +185,7 @@ def test_command_prints_address_and_signals_silent_named_engine(home: Path) -> N
     address = f"unix://{home}/docker.sock"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
 
-    def told() -> tuple[int, str]:
+    def printed_address() -> tuple[int, str]:
         # an engine is named, because other sockets cannot be hidden from another process; the set-up script relies on
         # it too
         environment = {**inherited, "HOME": str(home), "DOCKER_HOST": address}
@@ -194,8 +194,8 @@ def test_command_prints_address_and_signals_silent_named_engine(home: Path) -> N
         return done.returncode, done.stdout
 
     with socket_engine(home / "docker.sock"):
-        assert told() == (0, f"{address}\n")
-    assert told() == (2, "")
+        assert printed_address() == (0, f"{address}\n")
+    assert printed_address() == (2, "")
 
 
 def test_engine_is_opened_by_address_of_known_kind(home: Path) -> None:

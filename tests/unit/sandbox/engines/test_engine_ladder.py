@@ -37,17 +37,17 @@ class Fake:
 class Ladder:
     """Candidates by name, each with the result of its trial ("" for success), or the error of opening it."""
 
-    def __init__(self, file: Path, **found: str | Exception) -> None:
-        self.found, self.file = found, file
+    def __init__(self, file: Path, **outcomes: str | Exception) -> None:
+        self.outcomes, self.file = outcomes, file
         self.tried: list[str] = []
         self.engines: dict[str, Fake] = {}
 
     def climb(self, *, fresh: bool = False) -> opening.OpenedEngine:
-        steps = [Candidate(name, f"at {name}", lambda name=name: self._open(name)) for name in self.found]
+        steps = [Candidate(name, f"at {name}", lambda name=name: self._open(name)) for name in self.outcomes]
         return first_that_starts(steps, Results(self.file), fresh=fresh, attempt=self._try)
 
     def _open(self, name: str) -> Fake:
-        outcome = self.found[name]
+        outcome = self.outcomes[name]
         if isinstance(outcome, Exception):
             raise outcome
         self.engines[name] = Fake(name)
@@ -55,7 +55,7 @@ class Ladder:
 
     def _try(self, engine: Fake, _owner: str) -> str:
         self.tried.append(engine.name)
-        return str(self.found[engine.name])
+        return str(self.outcomes[engine.name])
 
 
 @pytest.fixture

@@ -53,11 +53,11 @@ def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
 def test_unstarted_pod_is_removed_when_caller_cancels(server, cancel: Cancellation):
     cluster = Cluster(f"https://127.0.0.1:{server.server_address[1]}", "calls", server.trust)
 
-    def cancel_once_made() -> None:
+    def cancel_after_creation() -> None:
         server.made.wait()
         cancel.set()
 
-    cancelling = threading.Thread(target=cancel_once_made)
+    cancelling = threading.Thread(target=cancel_after_creation)
     cancelling.start()
     with closing(KubernetesEngine(cluster)) as engine, pytest.raises(LaunchCancelled):
         launch(engine, TEMPLATE, labels("abc", "call", 60), set(), cancel)

@@ -46,13 +46,13 @@ TEMPLATE = SandboxTemplate(
 )
 
 
-def asked(template=TEMPLATE, image=NAME):
+def requested_pod(template=TEMPLATE, image=NAME):
     return pod(template, image, "call-0", labels("abc", "call", 60), "x86_64")
 
 
 @pytest.mark.claim("engine.kubernetes-does-what-an-engine-must")
 def test_pod_holds_exactly_what_the_policy_says():
-    spec = asked()["spec"]
+    spec = requested_pod()["spec"]
     (container,) = spec["containers"]
     assert container["securityContext"] == {
         "privileged": False, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
@@ -70,9 +70,9 @@ def test_pod_holds_exactly_what_the_policy_says():
     assert settings["environment"] == {"PATH": "/usr/bin"}
     # a node would expand $(NAME) as a variable
     assert container["command"][-1].replace("$$", "$") == TEMPLATE.command[-1]
-    assert asked(image=TEMPLATE.image)["spec"]["containers"][0]["imagePullPolicy"] == "Never"
+    assert requested_pod(image=TEMPLATE.image)["spec"]["containers"][0]["imagePullPolicy"] == "Never"
     assert "runtimeClassName" not in spec
-    assert asked(replace(TEMPLATE, runtime="kata"))["spec"]["runtimeClassName"] == "kata"
+    assert requested_pod(replace(TEMPLATE, runtime="kata"))["spec"]["runtimeClassName"] == "kata"
 
 
 def test_waiting_pod_also_gets_time_for_its_call():
@@ -81,7 +81,7 @@ def test_waiting_pod_also_gets_time_for_its_call():
 
 
 def test_mounts_are_claim_parts_and_never_node_paths():
-    spec = asked()["spec"]
+    spec = requested_pod()["spec"]
     mounts = {mount["mountPath"]: mount for mount in spec["containers"][0]["volumeMounts"]}
     kinds = {volume["name"]: volume for volume in spec["volumes"]}
     assert all({*volume} <= {"name", "emptyDir", "persistentVolumeClaim"} for volume in kinds.values())
@@ -92,15 +92,15 @@ def test_mounts_are_claim_parts_and_never_node_paths():
     assert kinds["claim-1"]["persistentVolumeClaim"] == {"claimName": "other"}
     for covered in ("/sys", "/dev/shm", "/dev/mqueue", "/workspace/.gdal-mcp"):
         assert mounts[covered] == {"name": "nothing", "mountPath": covered, "readOnly": True}
-    shown = asked(replace(TEMPLATE, cgroup_visible=True))["spec"]["containers"][0]["volumeMounts"]
+    shown = requested_pod(replace(TEMPLATE, cgroup_visible=True))["spec"]["containers"][0]["volumeMounts"]
     assert "/sys" not in [mount["mountPath"] for mount in shown]
     with pytest.raises(IsolationRefused):
-        asked(replace(TEMPLATE, mounts=(Mount(HostPath("/etc", "/etc"), PurePosixPath("/data")),)))
+        requested_pod(replace(TEMPLATE, mounts=(Mount(HostPath("/etc", "/etc"), PurePosixPath("/data")),)))
 
 
-def made():
+def returned_spec():
     """A Pod as an API returns it: with its own defaults, without false values, with quantities in its own notation."""
-    spec = copy.deepcopy(asked()["spec"])
+    spec = copy.deepcopy(requested_pod()["spec"])
     for name in ("hostNetwork", "hostPID", "hostIPC"):
         del spec[name]
     container = spec["containers"][0]
@@ -114,7 +114,7 @@ def made():
 
 
 def test_what_a_cluster_fills_in_is_no_difference():
-    assert not [*differences(asked()["spec"], made())]
+    assert not [*differences(requested_pod()["spec"], returned_spec())]
 
 
 def test_node_pulls_image_with_named_and_account_secrets():
@@ -123,7 +123,7 @@ def test_node_pulls_image_with_named_and_account_secrets():
     ours = pod(TEMPLATE, NAME, "call-0", marks, "x86_64", ["registry"])["spec"]
     assert ours["imagePullSecrets"] == [{"name": "registry"}]
     for spec, theirs, same in (
-        (asked()["spec"], [{"name": "of-the-account"}], True),
+        (requested_pod()["spec"], [{"name": "of-the-account"}], True),
         (ours, [{"name": "registry"}, {"name": "of-the-account"}], True),
         (ours, [{"name": "of-the-account"}], False),
     ):
@@ -157,9 +157,9 @@ WEAKER = {
 @pytest.mark.claim("engine.kubernetes-is-read-back")
 @pytest.mark.parametrize("change", WEAKER.values(), ids=WEAKER)
 def test_whatever_else_was_made_is_told(change):
-    spec = made()
+    spec = returned_spec()
     change(spec, spec["containers"][0])
-    assert [*differences(asked()["spec"], spec)]
+    assert [*differences(requested_pod()["spec"], spec)]
 
 
 def test_quantity_is_read_in_every_notation():
@@ -167,13 +167,15 @@ def test_quantity_is_read_in_every_notation():
     assert {text: parse_quantity(text) for text in values} == values
 
 
-def told(status=None, *, node="node-1", **meta):
+def reported_pod(status=None, *, node="node-1", **meta):
     spec = {"containers": [{"image": NAME}], **({"nodeName": node} if node else {})}
     return {"metadata": {"name": "call-0", **meta}, "spec": spec, "status": status or {}}
 
 
 def with_state(**state):
-    return told({"phase": "Running", "containerStatuses": [{"state": state, "imageID": f"docker://{NAME}"}]})
+    return reported_pod(
+        {"phase": "Running", "containerStatuses": [{"state": state, "imageID": f"docker://{NAME}"}]}
+    )
 
 
 def ended(code, reason="Completed"):
@@ -194,7 +196,7 @@ def test_waiting_container_state_maps_to_its_error():
         (waiting("ImagePullBackOff"), ImageMissing),
         (waiting("CreateContainerConfigError", "seccomp profile"), IsolationRefused),
         (waiting("CreateContainerError", "no subPath"), EngineUnavailable),
-        (told(EVICTED), EngineUnavailable),
+        (reported_pod(EVICTED), EngineUnavailable),
         (waiting("ContainerCreating"), type(None)),
         (GOES_ON, type(None)),
     ):
@@ -203,8 +205,8 @@ def test_waiting_container_state_maps_to_its_error():
 
 def test_full_nodes_mean_a_lack_of_capacity():
     condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes are available"}
-    assert isinstance(unschedulable(told({"conditions": [condition]}, node="")), CapacityExhausted)
-    assert unschedulable(told({"conditions": [{"type": "PodScheduled", "status": "True"}]})) is None
+    assert isinstance(unschedulable(reported_pod({"conditions": [condition]}, node="")), CapacityExhausted)
+    assert unschedulable(reported_pod({"conditions": [{"type": "PodScheduled", "status": "True"}]})) is None
 
 
 def test_pod_end_maps_to_the_call_outcome():
@@ -216,8 +218,8 @@ def test_pod_end_maps_to_the_call_outcome():
         # one of its children was killed, not the process itself
         (ended(0, "OOMKilled"), {"code": 0}, Exited(0)),
         (removed, None, Evicted("somebody deleted its Pod")),
-        (told(EVICTED), {"code": 0}, Evicted("Evicted: The node was low on memory")),
-        (told({"phase": "Failed", "reason": "DeadlineExceeded"}), None, Evicted("DeadlineExceeded")),
+        (reported_pod(EVICTED), {"code": 0}, Evicted("Evicted: The node was low on memory")),
+        (reported_pod({"phase": "Failed", "reason": "DeadlineExceeded"}), None, Evicted("DeadlineExceeded")),
     ):
         assert judge(final, state(status), LIMITS) == outcome
 
@@ -226,8 +228,13 @@ def test_pod_end_maps_to_the_call_outcome():
 def test_only_terminated_containers_have_ended():
     """Neither a phase nor a requested deletion is proof."""
     assert has_ended(ended(0))
-    assert has_ended(told(node=""))
-    for going_on in (told(EVICTED), told({"phase": "Failed"}), GOES_ON, told(deletionTimestamp="now")):
+    assert has_ended(reported_pod(node=""))
+    for going_on in (
+        reported_pod(EVICTED),
+        reported_pod({"phase": "Failed"}),
+        GOES_ON,
+        reported_pod(deletionTimestamp="now"),
+    ):
         assert not has_ended(going_on)
     assert state(GOES_ON) == ContainerState(running=True, exit_code=0, out_of_memory=False)
 
@@ -235,13 +242,13 @@ def test_only_terminated_containers_have_ended():
 def test_pod_removed_by_cluster_is_noticed():
     lost = with_state(running={})
     lost["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    assert all(map(is_terminating, (lost, told(EVICTED), told(deletionTimestamp="now"))))
+    assert all(map(is_terminating, (lost, reported_pod(EVICTED), reported_pod(deletionTimestamp="now"))))
     assert not is_terminating(GOES_ON)
 
 
 def test_image_is_what_the_pod_was_made_from():
     assert image_of(GOES_ON) == NAME
-    assert image_of(told()) == ""
+    assert image_of(reported_pod()) == ""
 
 
 def test_api_refusal_maps_to_its_error():
@@ -266,7 +273,7 @@ def test_deadline_follows_the_api_clock():
         name: str(float(value) + 86_400) if "started" in name or name.endswith(".deadline") else value
         for name, value in marks.items()
     }
-    there = told(creationTimestamp="2026-11-23T08:00:00Z", annotations=ahead)
+    there = reported_pod(creationTimestamp="2026-11-23T08:00:00Z", annotations=ahead)
     container = leftover(there, dt.datetime(2026, 11, 23, 8, 0, 10, tzinfo=dt.UTC).timestamp())
     assert overdue(container.labels, Moment.now()) == pytest.approx(-50, abs=2)
 
@@ -293,17 +300,17 @@ def test_only_long_ended_pods_are_leftovers():
 def test_lock_covers_only_servers_of_its_machine():
     here = dict(labels("abc", "call", 60))
     for marks, known in ((here, "abc"), ({**here, UPTIME_DEADLINE: "another-boot 12.0"}, None)):
-        there = told(creationTimestamp="2026-11-23T08:00:00Z", annotations=marks)
+        there = reported_pod(creationTimestamp="2026-11-23T08:00:00Z", annotations=marks)
         assert leftover(there, 0.0).labels.get(OWNER) == known
 
 
-@pytest.mark.parametrize("asked", [NAME, "registry/gdal:3"])
-def test_image_is_tried_once_and_known_by_id(asked):
+@pytest.mark.parametrize("image_name", [NAME, "registry/gdal:3"])
+def test_image_is_tried_once_and_known_by_id(image_name):
     tried = []
     images = PodImages(lambda: None, lambda reference: tried.append(reference) or NAME)
-    image = images.find(asked)
+    image = images.find(image_name)
     assert images.find(image.id) == replace(image, reference=image.id)
-    assert (images.name_of(image.id), tried) == (NAME, [asked])
+    assert (images.name_of(image.id), tried) == (NAME, [image_name])
 
 
 def test_mirror_image_is_pulled_and_known_by_digest():
@@ -312,7 +319,7 @@ def test_mirror_image_is_pulled_and_known_by_digest():
     images = PodImages(lambda: None, lambda _reference: NAME)
     image = images.find(mirrored)
     assert (image.id, image.digest) == (NAME.partition("@")[2],) * 2
-    (container,) = asked(image=images.name_of(image.id))["spec"]["containers"]
+    (container,) = requested_pod(image=images.name_of(image.id))["spec"]["containers"]
     assert (container["image"], container["imagePullPolicy"]) == (mirrored, "IfNotPresent")
 
 

@@ -131,7 +131,7 @@ def frame(body, kind=2, last=True):
     return bytes([(0x80 if last else 0) | kind]) + length + body
 
 
-def heard(wire, enough):
+def received_data(wire, enough):
     """Data from both streams until `enough` bytes have arrived, or the end."""
     received, end = {STDOUT: b"", STDERR: b""}, time.monotonic() + SECONDS
     while sum(map(len, received.values())) < enough and time.monotonic() < end:
@@ -178,11 +178,11 @@ def test_streams_are_separate_and_complete_in_any_pieces(certificate):
 
     server = Server(certificate, play)
     wire = opened(server)
-    received = heard(wire, len(big) + 302)
+    received = received_data(wire, len(big) + 302)
     assert hashlib.sha256(received[STDOUT]).digest() == hashlib.sha256(b"a" + big + b"z").digest()
     assert received[STDERR] == b"e" * 300
     server.done()
-    assert heard(wire, 1) == {STDOUT: b"", STDERR: b""}  # and ends
+    assert received_data(wire, 1) == {STDOUT: b"", STDERR: b""}  # and ends
     wire.close()
 
 
@@ -202,7 +202,7 @@ def test_what_came_before_an_end_is_read_whole(certificate):
     assert sent.wait(SECONDS)
     wire.end()
     ended.set()
-    assert heard(wire, 1 << 20)[STDOUT] == b"o" * 8000
+    assert received_data(wire, 1 << 20)[STDOUT] == b"o" * 8000
     server.done()
     wire.close()
 
@@ -224,7 +224,7 @@ def test_what_is_sent_arrives_whole_while_it_speaks(certificate):
     wire = opened(server)
     sender = threading.Thread(target=wire.send, args=(sent, SECONDS))
     sender.start()
-    back = heard(wire, len(sent))[STDOUT]
+    back = received_data(wire, len(sent))[STDOUT]
     sender.join()
     assert back == sent
     wire.close()

@@ -19,12 +19,14 @@ from tests.unit.sandbox.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 PLAIN = replace(TEMPLATE, runtime="")
 
 
-def told(template: SandboxTemplate = PLAIN, labels: SecurityLabels | None = None) -> dict[str, Any]:
+def runtime_config(template: SandboxTemplate = PLAIN, labels: SecurityLabels | None = None) -> dict[str, Any]:
     return config(template, "/gdal-mcp/1", "x86_64", labels or SecurityLabels())
 
 
 def options(destination: PurePosixPath | str) -> set[str]:
-    return set(next(row["options"] for row in told()["mounts"] if row["destination"] == str(destination)))
+    return set(
+        next(row["options"] for row in runtime_config()["mounts"] if row["destination"] == str(destination))
+    )
 
 
 def test_all_mounts_but_output_are_recursively_read_only() -> None:
@@ -33,24 +35,24 @@ def test_all_mounts_but_output_are_recursively_read_only() -> None:
     assert "rbind" not in options(STAGING)
     assert {"ro", "noexec"} <= options(WORKSPACE / ".gdal-mcp")
     assert "ro" in options("/dev")
-    shown = [row["destination"] for row in told()["mounts"]]
+    shown = [row["destination"] for row in runtime_config()["mounts"]]
     assert not {"/dev/shm", "/dev/pts", "/dev/mqueue", "/sys"} & set(shown)
-    places = [row["destination"] for row in told(replace(PLAIN, cgroup_visible=True))["mounts"]]
+    places = [row["destination"] for row in runtime_config(replace(PLAIN, cgroup_visible=True))["mounts"]]
     assert set(places) - set(shown) == {"/sys", "/sys/fs/cgroup"}
 
 
 def test_a_volume_of_another_engine_is_refused() -> None:
     volume = Mount(VolumePath("/data", "disk", PurePosixPath("a")), WORKSPACE)
     with pytest.raises(IsolationRefused):
-        told(replace(PLAIN, mounts=(volume,)))
+        runtime_config(replace(PLAIN, mounts=(volume,)))
 
 
 def test_security_modules_are_told_what_confines_it() -> None:
-    assert not {"apparmorProfile", "selinuxLabel"} & set(told()["process"])
-    assert told(labels=SecurityLabels(apparmor="ours"))["process"]["apparmorProfile"] == "ours"
+    assert not {"apparmorProfile", "selinuxLabel"} & set(runtime_config()["process"])
+    assert runtime_config(labels=SecurityLabels(apparmor="ours"))["process"]["apparmorProfile"] == "ours"
     for pair in ((3, 3), (3, 2), (0, 1022), (1023, 1022)):
         labels = selinux_labels(*pair)
-        configuration = told(labels=labels)
+        configuration = runtime_config(labels=labels)
         assert configuration["process"]["selinuxLabel"] == labels.selinux
         assert configuration["linux"]["mountLabel"] == labels.selinux_files
         first, second = (int(category[1:]) for category in labels.selinux.rpartition(":")[2].split(","))

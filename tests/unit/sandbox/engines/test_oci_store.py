@@ -64,7 +64,7 @@ def rewritten(root: Path) -> None:
     (root / "usr/bin/tool").write_text("other")
 
 
-def kept_in_time(root: Path) -> None:
+def rewrite_with_same_times(root: Path) -> None:
     tool = root / "usr/bin/tool"
     times = tool.stat()
     tool.write_text("two")
@@ -92,7 +92,7 @@ def test_a_changed_image_is_unused_until_fetched_again(store, subtests):
                 again(store).rootfs(added.id)
     added = store.add(image())
     assert again(store).find(NAME) is not None
-    kept_in_time(store.rootfs(added.id))
+    rewrite_with_same_times(store.rootfs(added.id))
     assert again(store).find(NAME) is not None
     with pytest.raises(ImageMissing):
         again(store).check(added.id)

@@ -65,7 +65,7 @@ def make(engine: MemoryEngine, ended: threading.Event, room: LockFileCapacity) -
     """
     pools = []
 
-    def one(
+    def new_pool(
         least: int = 1,
         most: int = 4,
         age: float = 600.0,
@@ -78,7 +78,7 @@ def make(engine: MemoryEngine, ended: threading.Event, room: LockFileCapacity) -
         pool.keep()
         return pool
 
-    yield one
+    yield new_pool
     ended.set()
     for pool in pools:
         pool.close()

@@ -35,7 +35,7 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
     """
     template = kind(limits=Limits(wall_seconds=5.0)).template
 
-    def one(what: str, *, result_only: bool):
+    def serve(what: str, *, result_only: bool):
         runner = Runner(engine, "me")
         slot = runner.launch(template, "call-0001")
         job = Job("call-0001", template, {"do": what}, result_only=result_only)
@@ -45,7 +45,7 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
             left.remove()
         return result
 
-    return one
+    return serve
 
 
 @pytest.mark.parametrize(
