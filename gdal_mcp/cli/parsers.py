@@ -174,7 +174,7 @@ def _add_host(commands: Any) -> None:
     build = _add(catalogue, "build", "catalogue.build", text)
     text = "write to this file instead of the state folder"
     build.add_argument("--output", type=Path, metavar="FILE", help=text)
-    text = "report what is new, gone or changed in an image's GDAL, and serve the rest"
+    text = "report what differs in an image's GDAL, and serve the rest"
     refresh = _add(catalogue, "refresh", "catalogue.refresh", text)
     text = "also write all that the image says there, for a review"
     refresh.add_argument("--output", type=Path, metavar="FILE", help=text)

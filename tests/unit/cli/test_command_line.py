@@ -63,7 +63,8 @@ def test_command_help_fits_a_screen_and_names_settings(monkeypatch, capsys):
             )
 
 
-def test_help_has_one_line_for_each_command():
+def test_help_has_one_line_for_each_command(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
     for one in every_parser(build_parser()):
         for group in (action for action in one._actions if isinstance(action, argparse._SubParsersAction)):
             listed = one.format_help().split("\nCommands:\n")[1].split("\n\n")[0].splitlines()

@@ -67,7 +67,9 @@ FEET = replace(ZONES_M, crs="EPSG:2229", unit_metres=0.3048)
 NAMED = replace(ZONES_M, schema=LayerSchema("zones", ("name", "pop"), ("geom",)), crs="EPSG:32611")
 DOTS = replace(NAMED, geometry="Multi Point")
 
+SORTED = "SELECT * FROM zones ORDER BY name"
 DUE = [
+    ("order_lost", ask("vector sql", NAMED, driver="FlatGeobuf", sql=SORTED, dialect="SQLITE")),
     ("field_missing", ask("vector select", NAMED, fields=("name", "nope"))),
     ("field_missing", ask("vector filter", NAMED, where="nope > 3")),
     ("field_missing", ask("vector rasterize", NAMED, attribute_name="nope")),
@@ -233,6 +235,8 @@ DUE = [
 ]  # fmt: skip
 
 NOT_DUE = [
+    ("order_lost", ask("vector sql", NAMED, driver="GPKG", sql=SORTED, dialect="SQLITE")),
+    ("order_lost", ask("vector sql", NAMED, driver="FlatGeobuf", sql="SELECT * FROM zones", dialect="SQLITE")),
     ("field_missing", ask("vector select", NAMED, fields=("NAME", "_ogr_geometry_", "geom"))),
     ("field_missing", ask("vector select", NAMED, fields="nope", ignore_missing_fields="true")),
     ("field_missing", ask("vector select", ZONES_M, fields="nope")),
