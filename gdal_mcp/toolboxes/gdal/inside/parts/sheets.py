@@ -22,12 +22,14 @@ CELL = re.compile(r'<(?:\w+:)?c\s[^>]*?r="([A-Z]{1,3})\d+"[^>]*>\s*<(?:\w+:)?v>(
 
 
 def time_count(path):
-    """The number of cells with a time of day in columns that GDAL reads as dates; 0 if the file cannot be read as a workbook."""
+    """The number of cells with a time of day in columns that GDAL reads as dates; 0 if the file is not an XLSX file."""
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX"])
+    if dataset is None:
+        return 0
     try:
         with zipfile.ZipFile(path) as packed:
             return sum(of_sheet(dataset.GetLayerByName(name), packed, at) for name, at in sheets_of(packed))
-    except (AttributeError, OSError, KeyError, ValueError, zipfile.BadZipFile):
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
         skip("times_cut")
         return 0
 
