@@ -6,10 +6,13 @@ import re
 
 from osgeo import gdal
 
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
+
 MOST_BYTES = 16 << 20  # bytes of a table that is read
 PART = 1 << 16  # bytes at each end of a file that describe it
 SEPARATORS = ",;\t|"
 TABLES, PAGES = (".csv", ".tsv"), (".geojson", ".json", ".gml", ".xml")
+OF_TABLES = ("cells_left_out", "header_in_rows")
 MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks of UTF-16
 CUT = re.compile(rb'"exceededTransferLimit"\s*:\s*true')
 NEXT = re.compile(rb'"rel"\s*:\s*"next"')
@@ -18,17 +21,24 @@ RETURNED = re.compile(rb'"?\bnumberReturned"?\s*[:=]\s*"?(\d+)')
 
 
 def checks(path):
+    """Checks a text file by the ending of its name. A listing has files that cannot be read."""
     name = path.lower()
-    if name.endswith(TABLES) and os.path.getsize(path) <= MOST_BYTES:
-        yield from table_checks(path)
-    elif name.endswith(PAGES):
+    if not os.access(path, os.R_OK):
+        return
+    if name.endswith(PAGES):
         yield from page_checks(path)
+    elif name.endswith(TABLES) and os.path.getsize(path) > MOST_BYTES:
+        skip(*OF_TABLES)
+    elif name.endswith(TABLES):
+        yield from table_checks(path)
 
 
 def is_utf16(path):
     """True if a text file is in UTF-16, which GDAL's drivers do not read."""
+    if not path.lower().endswith((*TABLES, *PAGES)) or not os.access(path, os.R_OK):
+        return False
     with open(path, "rb") as file:
-        return path.lower().endswith((*TABLES, *PAGES)) and file.read(2) in MARKS
+        return file.read(2) in MARKS
 
 
 def table_checks(path):
@@ -48,7 +58,10 @@ def table_checks(path):
             header, *widths = (
                 max((i for i, cell in enumerate(row, 1) if cell.strip()), default=0) for row in rows
             )
-        except (csv.Error, ValueError):  # ValueError: the file is empty
+        except ValueError:  # the file is empty
+            return
+        except csv.Error:
+            skip(*OF_TABLES)
             return
     if wider := sum(width > header for width in widths):
         yield {"code": "cells_left_out", "count": wider, "of": len(widths)}
