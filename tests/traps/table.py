@@ -482,6 +482,9 @@ checks_skipped
     vector reproject input=many_squares.gpkg output=OUT.gpkg output-crs=EPSG:3035
     vector reproject input=some_squares.gpkg output=OUT.gpkg output-crs=EPSG:3035
     vector reproject input=some_squares.gpkg output=OUT.fgb output-crs=EPSG:4326
+checks_skipped
+    query inputs=["wards.geojson"] sql=SELECT name, (SELECT sum(b.pop) FROM wards b WHERE b.region = a.region) AS n FROM wards a
+    query inputs=["wards.geojson"] sql=SELECT region, sum(pop) AS n FROM wards GROUP BY region
 
 # joins that multiply, lose or find nothing
 rows_multiplied

@@ -10,13 +10,18 @@ LABEL = "{label}"
 
 
 def value_checks(counting):
-    """Reports each code once. A probe that fails, as in a correlated subquery, reports nothing."""
-    failed, reported = counting.failed, set()
+    """Reports each code once, and the codes whose probes fail, as in a correlated subquery."""
+    failed, reported, skipped = counting.failed, set(), set()
     for probe in counting.select["probes"]:
+        counting.failed = False
         if probe["code"] not in reported and (count := probed(counting, probe)) > 0:
             reported.add(probe["code"])
             yield {"code": probe["code"], "count": count}
+        if counting.failed:
+            skipped.add(probe["code"])
     counting.failed = failed
+    if skipped := sorted(skipped - reported):
+        yield {"code": "checks_skipped", "skipped": skipped}
 
 
 def probed(counting, probe):
