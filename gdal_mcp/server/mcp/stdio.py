@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from gdal_mcp.server.app import App
 from gdal_mcp.server.mcp.background import end_on_signal, get_ready, reap
+from gdal_mcp.server.mcp.pipes import standard_streams
 from gdal_mcp.server.mcp.server import build
 
 _NOTIFICATION = "notifications/"  # the start of the method of each notification, and of no request
@@ -43,7 +44,8 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
 async def run_stdio(server: Server[Any], ended: Callable[[], None] = lambda: None) -> None:
     """Forwards messages to the server, and answers those that could not be parsed. Calls `ended` at the end of input."""
     accepted, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    async with stdio_server() as (reading, writing), accepted, messages, anyio.create_task_group() as group:
+    streams = stdio_server(*standard_streams())
+    async with streams as (reading, writing), accepted, messages, anyio.create_task_group() as group:
 
         async def sort() -> None:
             async with accepted, reading:

@@ -18,7 +18,7 @@ from sandbox.engines.oci.config import config
 from sandbox.engines.oci.confinement import confinement, security_options
 from sandbox.engines.oci.container import OciContainer, refuse_absent
 from sandbox.engines.oci.fetching import fetch
-from sandbox.engines.oci.kernel import ControlGroup, deviations, parent_group
+from sandbox.engines.oci.kernel import ControlGroup, deviations, lower_weight, parent_group
 from sandbox.engines.oci.runtime import Runtime, installed, usable
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import EngineUnavailable, IsolationRefused
@@ -114,7 +114,8 @@ class OciEngine:
         image, runtime = self.images.rootfs(template.image), self._runtime(template.runtime)
         runtime.require_memory(template.limits.memory_bytes)
         container = self.container(secrets.token_hex(32))
-        group = ControlGroup(f"{parent_group()}/{container.id}")
+        parent = parent_group()
+        group = ControlGroup(f"{parent}/{container.id}")
         machine = os.uname().machine
         oci_spec = config(template, group.path, machine, confinement(), rootless=self._rootless)
         try:
@@ -123,6 +124,7 @@ class OciEngine:
             raise EngineUnavailable(f"{self.root} cannot be written to: {error}") from error
         with removed_on_failure(container):
             pid = container.create(image, _mount_points(template), runtime)
+            lower_weight(parent)
             try:
                 # crun applies the seccomp filter only at the start
                 failures = deviations(template, pid, group, filtered=runtime.name == "runc")
