@@ -213,6 +213,21 @@ def test_container_leaves_no_host_mount_or_image_folder(bench: Bench) -> None:
     assert of_this_host(container.id) == []
 
 
+def test_containers_yield_the_processors_to_the_host(bench: Bench) -> None:
+    with bench.created(bench.template(WAIT_FOR_THE_END)):
+        parents = [hierarchy / parent_group()[1:] for hierarchy in hierarchies()]
+        defaults = {"cpu.weight": 100, "cpu.shares": 1024}
+        files = [
+            (parent / name, default)
+            for parent in parents
+            for name, default in defaults.items()
+            if (parent / name).exists()
+        ]
+        assert files
+        for path, default in files:
+            assert int(path.read_text()) <= default // 10
+
+
 @pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
 def test_runtime_killed_at_any_moment_leaves_nothing(bench, monkeypatch):
     """Each kill is a little later, over the time that this machine needs to create a container."""

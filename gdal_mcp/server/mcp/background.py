@@ -75,15 +75,16 @@ async def reap(app: App) -> None:
 async def end_on_signal(serving: anyio.CancelScope, app: App) -> None:
     """Ends the process after a signal, when every call has ended.
 
-    The process must be ended because threads, such as the one that reads stdin, cannot be interrupted.
+    The process must be ended because threads, such as one that reads a terminal, cannot be interrupted.
     """
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             serving.cancel()
             app.pipeline.activity.end()
-            with anyio.move_on_after(END_SECONDS):
-                while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; an event is not worth keeping
-                    await anyio.sleep(0.02)
-            await anyio.to_thread.run_sync(app.hosting.close)
+            with anyio.CancelScope(shield=True):  # the server cancels its other tasks when it ends
+                with anyio.move_on_after(END_SECONDS):
+                    while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; an event is not worth keeping
+                        await anyio.sleep(0.02)
+                await anyio.to_thread.run_sync(app.hosting.close)
             app.owner.close()
             os._exit(128 + number)
