@@ -88,6 +88,7 @@ def test_restrictions_are_in_force():
     assert int(process["CapBnd"], 16) & 1 << 25 == 0  # CAP_SYS_TIME
     if UNIT == "gdal-mcp":
         assert process["NoNewPrivs"] == "1"
+        assert value("CPUWeight") == "1000"
         assert int(process["CapBnd"], 16) == 0
     assert in_service("touch", str(WORKSPACE / "new"), str(STATE / "new"))
     for path in ("/usr/new", "/etc/new", "/var/new"):
