@@ -74,7 +74,6 @@ def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) 
     if not settings.keep_days:
         return RetentionReport(0, segment)
     before, removed = time.time() - settings.keep_days * _DAY, 0
-    registry.count_ended()  # figures still count removed calls
     while count := registry.prune(before, _BATCH):
         removed += count
         audit.append(
