@@ -32,7 +32,7 @@ engine: venv
 	@scripts/engine.sh $(engine_kind)
 
 image: engine
-	@$(python) -m gdal_mcp.runtime.pull || $(python) scripts/standin.py
+	@$(python) -m scripts.pull || $(python) -m scripts.standin
 
 lock: venv ## write the lock file anew (UPGRADE=1 moves to the newest versions)
 	@scripts/lock.sh $(if $(UPGRADE),--upgrade)

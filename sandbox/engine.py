@@ -10,7 +10,6 @@ from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
 STDOUT, STDERR = 1, 2
-RLIMITS = frozenset({"core", "cpu", "data", "fsize", "nofile"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,6 @@ class EngineInfo:
     reports_process: bool = True
     end_seconds: float = 10.0  # seconds in which it reports the end of a container whose streams have ended
     removals: int = 2  # containers removed at once; more only makes each removal slower
-    # resource limits of a process (rlimits) that the engine sets. The container's program sets the missing ones before
-    # anything else, because a Pod has none. Every container measures them either way
-    rlimits: frozenset[str] = RLIMITS
     # True if it can cover single paths with /dev/null, such as named pipes in a workspace
     covers_paths: bool = True
     # True if it can limit swap; on a kernel without swap accounting it records "no limit" whatever was requested

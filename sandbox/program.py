@@ -11,18 +11,13 @@ later containers of that image. Only containers load what a container compiled.
 """
 
 import hashlib
-import json
 import marshal
 import zlib
-from collections.abc import Collection
-from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
-from sandbox.isolation.policy import rlimits
 from sandbox.protocol import LENGTH
-from sandbox.template import SandboxTemplate
 
 EXIT_OTHER_PROGRAM = 74
 # the digest comes from the interpreter itself: hashlib would load OpenSSL
@@ -37,10 +32,6 @@ def take(count):
         if not piece: os._exit(0)
         data += piece
     return data
-if sys.argv[2:]:
-    import json, resource
-    for name, value in json.loads(sys.argv[2]).items():
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name.upper()), (value, value))
 data = take(int.from_bytes(take({LENGTH.size}), "big"))
 if sha256(data).hexdigest() != sys.argv[1]: os._exit({EXIT_OTHER_PROGRAM})
 program, *sys.argv[1:] = marshal.loads(zlib.decompress(data))
@@ -103,11 +94,3 @@ def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
     """The command and the program for stdin. `program` is compressed text, or an image's compiled program."""
     loader = (*command[: command.index("-c") + 1], _LOADER, hashlib.sha256(program).hexdigest())
     return Delivery(loader, LENGTH.pack(len(program)) + program)
-
-
-def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:
-    """The same container with a loader that first sets the resource limits that the engine does not set."""
-    missing = {name: value for name, value in rlimits(template.limits).items() if name not in engine_sets}
-    if not missing:
-        return template
-    return replace(template, command=(*template.command, json.dumps(missing)))

@@ -15,7 +15,6 @@ from sandbox.isolation.measured import violations
 from sandbox.isolation.rows import failure_summary
 from sandbox.mounted import check_sources, refuse_replaced
 from sandbox.outcome import Usage
-from sandbox.program import with_rlimits
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation, HasDescriptor, Process, readable
@@ -93,7 +92,7 @@ def launch(
     """
     started = time.monotonic()
     try:
-        container = engine.create(with_rlimits(template, engine.info().rlimits), labels, cancel)
+        container = engine.create(template, labels, cancel)
         created = time.monotonic()
         try:
             slot = _started(engine, template, container, cancel)

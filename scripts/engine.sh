@@ -13,9 +13,9 @@ wanted=${1:-any}
 
 find_engine() {
     if [ "$wanted" = docker ]; then
-        .venv/bin/python -m sandbox.engines.opening --daemon
+        .venv/bin/python -m scripts.find_engine --daemon
     else
-        .venv/bin/python -m sandbox.engines.opening
+        .venv/bin/python -m scripts.find_engine
     fi
 }
 

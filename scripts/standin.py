@@ -29,7 +29,6 @@ import docker
 import docker.errors
 import requests.exceptions
 
-from gdal_mcp.runtime import pull
 from gdal_mcp.runtime.image import STANDIN_LABEL
 from gdal_mcp.toolboxes.gdal import image
 from sandbox.engines.discovery import connect
@@ -39,6 +38,7 @@ from sandbox.engines.oci.store import ImageStore
 from sandbox.engines.opening import open_engine
 from sandbox.engines.trial import cache_folder
 from sandbox.errors import ImageMissing, SandboxError
+from scripts import pull
 
 SUITES = ("forky", "sid")  # stable (trixie) has GDAL 3.10, without the `gdal` program
 

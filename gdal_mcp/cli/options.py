@@ -15,7 +15,6 @@ from gdal_mcp.cli.examples import EXAMPLES
 from gdal_mcp.cli.exits import Exit, guarded
 from gdal_mcp.invoked import cite
 from gdal_mcp.settings import Settings, load_settings
-from gdal_mcp.settings.removed import REMOVED
 
 Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
@@ -29,7 +28,6 @@ _OPTION_NAMES: Final = {
 }
 # what help calls the value of a common setting
 _VALUES: Final = {"state_dir": "DIR", "image": "IMAGE", "engine": "ADDRESS", "config": "FILE"}
-_REMOVED_OPTIONS: Final = "removed_options"  # the attribute in argparse's namespace
 _HEADINGS: Final = {"positional arguments": "Arguments", "options": "Options"}
 _WIDTH: Final = 100
 
@@ -200,40 +198,19 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
             # an invalid choice is refused with the other settings, whatever their source
             metavar = "|".join(get_args(field.annotation)) if is_choice else _VALUES.get(name, "VALUE")
             group.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
-    for removed in REMOVED:
-        if removed.option:
-            parser.add_argument(
-                removed.option,
-                action=_Removed,
-                nargs=1 if removed.takes_value else 0,
-                dest=_REMOVED_OPTIONS,
-                default=argparse.SUPPRESS,
-                help=argparse.SUPPRESS,
-            )
     return parser
-
-
-class _Removed(argparse.Action):
-    """Records the use of an option that no longer has an effect, and ignores its value."""
-
-    def __call__(self, _parser: Any, namespace: Any, _values: Any, option: str | None = None) -> None:
-        setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """The settings with the values of the command line. Configures logging. Raises SettingsError."""
     typed = {name: value for name, value in vars(options).items() if name in Settings.model_fields}
-    settings = load_settings(getattr(options, _REMOVED_OPTIONS, ()), option_of, **typed)
+    settings = load_settings(option_of, **typed)
     if settings.run_as == "owner":
         from gdal_mcp.runtime.user import drop_privileges, require_access  # noqa: PLC0415 - for root alone
 
         require_access(settings)
         drop_privileges(settings)
-    import structlog  # noqa: PLC0415 - neither is needed for help, and they take a while
-
-    from gdal_mcp import logs  # noqa: PLC0415
+    from gdal_mcp import logs  # noqa: PLC0415 - not needed for help, and it takes a while
 
     logs.configure(settings.log_level)
-    for notice in settings.notices:
-        structlog.get_logger().warning("setting_removed", notice=notice)
     return settings

@@ -70,15 +70,10 @@ def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -
     if isinstance(verdict, Allow | Deny):
         return {}
     folders = tuple(address.folder for address in draft.addresses)
-    grants = [app.approvals.approvals.granted(principal, tool, str(root), folders) for root in draft.touched]
-    valid = [grant for grant in grants if grant is not None]
-    granted = bool(grants) and len(valid) == len(grants) and verdict.grantable
-    return {
-        "ways": sorted(verdict.ways),
-        "grant": {"id": valid[0].id, "seconds_left": round(valid[0].expires - time.time())}
-        if granted
-        else None,
-    }
+    roots = tuple(map(str, draft.touched))
+    grant = app.approvals.granted(principal, tool, roots, folders) if verdict.grantable else None
+    left = {"id": grant.id, "seconds_left": round(grant.expires - time.time())} if grant else None
+    return {"ways": sorted(verdict.ways), "grant": left}
 
 
 def _rule_answer(rule: PolicyRule, app: App) -> dict[str, Any]:

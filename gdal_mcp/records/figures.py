@@ -29,7 +29,6 @@ def figures(registry: Registry, known: Container[str], since: float) -> dict[str
 
     Raises RegistryUnavailable.
     """
-    registry.count_ended()
     [unfinished] = registry.figures("SELECT count(*) AS n FROM calls WHERE finished IS NULL")
     last_day = _summary(registry, known, " WHERE finished >= :since", {"since": since})
     return {"lately": last_day, "total": _summary(registry, known, "", {}), "unfinished": unfinished["n"]}

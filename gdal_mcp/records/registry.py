@@ -38,7 +38,7 @@ _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
-_OVER = "'used', 'consumed', 'denied', 'expired'"  # final states of an approval
+_OVER = "'consumed', 'denied', 'expired'"  # final states of an approval
 _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files || ' ' || removed)"
 
 
@@ -106,7 +106,7 @@ class Registry:
     """The database at a path. Threads may share one instance, servers the file."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """Opens the file with mode 0600, and creates or migrates it if needed."""
+        """Opens the file with mode 0600, and creates it if needed."""
         self.path = path
         self._clock = clock
         self._rows = Rows(path, durable=False)
@@ -156,15 +156,6 @@ class Registry:
             marks = ", ".join(f":{name}" for name in row)
             query = f"INSERT OR IGNORE INTO ended ({', '.join(row)}) VALUES ({marks})"  # noqa: S608 - names of ours
             db.execute(query, stored(row))
-
-    def count_ended(self) -> None:
-        """Counts the calls that ended under a version of this program without a table of figures."""
-        uncounted = "SELECT calls.* FROM uncounted JOIN calls USING (id) LIMIT 1000"
-        while calls := self._rows.all(Call, uncounted):
-            with self._rows.writing() as db:
-                for call in calls:
-                    self._count(db, call)
-                    db.execute("DELETE FROM uncounted WHERE id = ?", [call.id])
 
     def figures(self, query: str, **values: Any) -> list[dict[str, Any]]:
         """The rows of an aggregate over `ended`, or a count of calls."""
@@ -261,7 +252,7 @@ class Registry:
         old = (
             "SELECT id FROM calls WHERE finished < :before AND outcome <> :waiting"
             " AND id NOT IN (SELECT call_id FROM artifacts WHERE state = 'listed')"
-            " AND id IN (SELECT id FROM ended) ORDER BY finished LIMIT :most"
+            " ORDER BY finished LIMIT :most"
         )
         with self._rows.writing() as db:
             ids = [row["id"] for row in self._rows.plain(old, before=before, waiting=WAITING, most=most)]

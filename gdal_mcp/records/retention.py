@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -23,14 +22,6 @@ _PAUSE: Final = 3600.0  # seconds
 _BATCH: Final = 500  # rows per transaction, because other writers wait for it
 
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionReport:
-    """The result: the number of records removed, and the file with the closed part of the audit log, if any."""
-
-    calls: int = 0
-    segment: str = ""
 
 
 @contextmanager
@@ -61,23 +52,18 @@ def apply_hourly(settings: Settings, registry: Registry, audit: AuditLog, server
         thread.join()
 
 
-def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> RetentionReport:
+def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> None:
     """Removes records that are older than the settings allow, and closes an audit log that is too large.
 
     Both are recorded in the audit log first. Raises AuditUnavailable, RegistryUnavailable.
     """
     source = {"server": server}
-    segment = ""
     if settings.audit_size and audit.size() > settings.audit_size:
-        segment = audit.rotate(source).name
-        _log.info("audit_rotated", segment=segment)
+        _log.info("audit_rotated", segment=audit.rotate(source).name)
     if not settings.keep_days:
-        return RetentionReport(0, segment)
-    before, removed = time.time() - settings.keep_days * _DAY, 0
-    registry.count_ended()  # figures still count removed calls
+        return
+    before = time.time() - settings.keep_days * _DAY
     while count := registry.prune(before, _BATCH):
-        removed += count
         audit.append(
             {"type": "records.pruned", "outcome": "OK", "count": count, "before": before, "source": source}
         )
-    return RetentionReport(removed, segment)

@@ -1,4 +1,4 @@
-"""The registry's SQLite file: its tables, migrations and errors, and frozen values as its rows.
+"""The registry's SQLite file: its tables and errors, and frozen values as its rows.
 
 Values are bound; names are those of our own dataclasses and tables.
 """
@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 _BUSY_SECONDS = 10.0  # a write takes milliseconds; longer means that its holder hangs
 
-_STEPS = 11  # files in `migrations/`; none is ever edited, only added
-# each entry has the statements that take a database from the version of its index to the next
-MIGRATIONS: tuple[tuple[str, ...], ...] = tuple(
-    tuple(statement.strip() for statement in text.split(";") if statement.strip())
-    for number in range(1, _STEPS + 1)
-    for text in (
-        files("gdal_mcp.records").joinpath("migrations", f"{number}.sql").read_text(encoding="utf-8"),
-    )
-)
+FORMAT: Final = 11  # SQLite's `user_version` of a database with the tables of `schema.sql`
 
 _ADVICE = {
     "SQLITE_BUSY": "Another process holds it; end the one that hangs.",
@@ -63,7 +55,7 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The open database, created or migrated if needed. Use it inside `translate_errors`."""
+    """The open database, created if needed. Use it inside `translate_errors`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_private(path)
     mode = path.lstat().st_mode
@@ -80,17 +72,22 @@ def connect(path: Path) -> sqlite3.Connection:
             # taken even if there is nothing to do, so that a database that cannot be written is noticed now
             database.execute("BEGIN IMMEDIATE")
             version = database.execute("PRAGMA user_version").fetchone()[0]
-            if version > len(MIGRATIONS):
+            if version not in (0, FORMAT):
                 raise RegistryUnavailable(
-                    f"the registry {path} was written by a newer version of this program "
-                    f"(its format is {version}, not {len(MIGRATIONS)}). Upgrade, or name another state folder."
+                    f"the registry {path} was written by another version of this program "
+                    f"(its format is {version}, not {FORMAT}). Install that version, or name another state folder."
                 )
-            for number, step in enumerate(MIGRATIONS[version:], version + 1):
-                for statement in step:
+            if version == 0:
+                for statement in _statements():
                     database.execute(statement)
-                database.execute(f"PRAGMA user_version = {number}")
+                database.execute(f"PRAGMA user_version = {FORMAT}")
         failed.pop_all()
     return database
+
+
+def _statements() -> list[str]:
+    """The statements of `schema.sql`: `executescript` would end the transaction."""
+    return files("gdal_mcp.records").joinpath("schema.sql").read_text(encoding="utf-8").split(";")
 
 
 _LISTS: Final = frozenset({"argv", "inputs", "outputs", "files", "removed", "workspaces", "ways", "remote"})
@@ -100,7 +97,7 @@ _Row = TypeVar("_Row", bound="DataclassInstance")
 
 
 class Rows:
-    """One connection to a database file with mode 0600, created or migrated if needed. Threads may share it.
+    """One connection to a database file with mode 0600, created if needed. Threads may share it.
 
     Methods raise RegistryUnavailable when the database cannot be used.
     """

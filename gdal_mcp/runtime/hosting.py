@@ -325,7 +325,7 @@ class Hosting:
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
         template = self.templates.build(host, None)
         depends_on = [  # a change of any of these values starts a new attestation
-            {**asdict(host.info), "rlimits": sorted(host.info.rlimits)},
+            asdict(host.info),
             template.image,
             template.user,
             asdict(template.limits),

@@ -41,7 +41,7 @@ from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.seal import Seal
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.runtime.nested import HostPaths
-from gdal_mcp.server.operations.forecasts import FOLDER, ForecastingRun, Forecasts
+from gdal_mcp.server.operations.forecasts import ForecastingRun, forecasts_of
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
@@ -221,7 +221,7 @@ def _pipeline(
     pipeline.operations["workflow_run"] = ForecastingRun(
         checker=checker,
         pipeline=lambda: pipeline,
-        forecasts=Forecasts(settings.state_dir / FOLDER),
+        forecasts=forecasts_of(settings),
         find_seconds=records.registry.seconds_of,
     )
     return pipeline

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from platformdirs import user_state_path
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gdal_mcp.settings.file import (
@@ -328,13 +328,6 @@ class Settings(WebSettings):
         named = init_settings().get("config") or env_settings().get("config")
         values = read_toml(as_typed(named), cls.model_fields) if named else {}
         return init_settings, env_settings, InitSettingsSource(settings_cls, values)
-
-    _notices: tuple[str, ...] = PrivateAttr(())
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """One sentence for each removed setting that is still in use."""
-        return self._notices
 
     @property
     def on_cluster(self) -> bool:

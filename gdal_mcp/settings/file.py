@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gdal_mcp.settings.removed import is_removed
-
 PREFIX: Final = "GDAL_MCP_"  # prefix of the variables
 # settings that are paths, in any table
 _PLACES: Final = frozenset(
@@ -109,7 +107,6 @@ def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
     values = trusted_toml(path, "Settings")[1]
     if "config" in values:
         raise SettingsError(f"Settings file {path} cannot name another settings file: remove `config`.")
-    values = {name: value for name, value in values.items() if not is_removed(name)}
     unknown = [name for name in values if name not in known]
     if unknown:
         raise SettingsError(*(f"Settings file {path}: {no_setting(name, known)}" for name in unknown))

@@ -1,7 +1,7 @@
 """Reads the settings from options, environment and file, and explains every error with the name that was used."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,21 @@ from gdal_mcp.settings.file import (
     nearest,
     no_setting,
     sentence,
-    trusted_toml,
 )
 from gdal_mcp.settings.remote import REMOTE_KEYS
-from gdal_mcp.settings.removed import is_removed, notices
 
 
-def load_settings(
-    removed_options: Sequence[str] = (), option_of: Callable[[str], str] = str, /, **explicit: Any
-) -> Settings:
+def load_settings(option_of: Callable[[str], str] = str, /, **explicit: Any) -> Settings:
     """The settings; explicit values win, None means not set.
 
-    `removed_options` are options of the command line that no longer have an effect; `option_of` is how errors name an explicit
-    setting. Raises SettingsError with every problem.
+    `option_of` is how errors name an explicit setting. Raises SettingsError with every problem.
     """
     values = {name: value for name, value in explicit.items() if value is not None}
     known = {name: value for name, value in values.items() if name in Settings.model_fields}
     problems = [no_setting(name, Settings.model_fields) for name in values if name not in known]
     for variable in os.environ:
         prefix, name = variable[: len(PREFIX)].upper(), variable[len(PREFIX) :].lower()
-        if prefix == PREFIX and name not in Settings.model_fields and not is_removed(name):
+        if prefix == PREFIX and name not in Settings.model_fields:
             problems.append(no_setting(variable, Settings.model_fields, variable=True))
     try:
         settings = Settings(**known)
@@ -46,8 +41,6 @@ def load_settings(
         raise SettingsError(*problems, *error.problems) from error
     if problems:
         raise SettingsError(*problems)
-    keys = trusted_toml(settings.config, "Settings")[1] if settings.config else {}
-    settings._notices = tuple(notices(removed_options, os.environ, keys, PREFIX))  # noqa: SLF001 - set here only, after the value is valid
     return settings
 
 

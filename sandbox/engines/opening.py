@@ -7,17 +7,11 @@ Invariants:
 * An engine that the user named is used, or the call fails. No other engine takes its place.
 * Every candidate that was passed over is reported with the reason, in `OpenedEngine.passed_over` or in the error.
 * Only a set-up that the user started installs anything (`open_or_install`).
-
-`python -m sandbox.engines.opening` prints the address of the engine in use, lists the candidates that were passed
-over on stderr, and exits with 0. It exits with 1 if there is no engine. It exits with 2 if the named engine or the
-only engine cannot be used, so that installing another one would not help. The option `--daemon` considers only
-engines with a daemon.
 """
 
 import errno
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -127,7 +121,7 @@ def open_first(
     if address and address.startswith(SCHEME):
         return OpenedEngine(KubernetesEngine(Cluster.from_address(address, options), owner), address)
     if not address:
-        return _default_engine(results, owner, fresh=fresh)
+        return default_engine(results, owner, fresh=fresh)
     if kind not in _KINDS:
         return OpenedEngine(engine_of(connect(address)), address)
     engine = engine_of(connect(place or None, kind=kind))
@@ -148,7 +142,7 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     )
 
 
-def _default_engine(
+def default_engine(
     results: Results, owner: str = "", *, daemon: bool = False, fresh: bool = False
 ) -> OpenedEngine:
     """Without an address: the engine that the environment names, or the first candidate that starts a container."""
@@ -323,22 +317,3 @@ def engine_of(client: docker.DockerClient) -> DockerEngine:
         engine = PodmanEngine(client)
     engine.images.archives = partial(archive_of, ImageStore(_folder(""), fetch))
     return engine
-
-
-def main() -> int:
-    try:
-        opened = _default_engine(Results(), daemon="--daemon" in sys.argv)
-    except EngineUnavailable as error:
-        sys.stderr.write(f"{error}\n")
-        return 2 if isinstance(error, EngineRefused) else 1
-    opened.engine.close()
-    sys.stdout.write(f"{opened.address}\n")
-    sys.stdout.flush()
-    for skipped in opened.passed_over:
-        if not skipped.absent:
-            sys.stderr.write(f"  passed over {skipped}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -91,11 +91,7 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """Numbers of slots: now, and since the pool was created."""
+    """The numbers of slots now."""
 
     waiting: int
     starting: int
-    hits: int
-    misses: int  # claims that no idle slot matched
-    started: int
-    lost: int  # slots that ended while idle

@@ -63,7 +63,6 @@ class WarmPool:
         self._lock = threading.Lock()  # for all fields below except the two executors
         self._inventory = Inventory()
         self._sizing: Sizing[SlotKey] = Sizing(sizes)
-        self._hits = self._misses = self._started = self._lost = 0
         self._cancel, self._wakeup = Cancellation(), Wakeup()
         self._claims = Wakeup()  # set when a slot is claimed, because claimed slots must not be watched
         self._closed = False
@@ -103,9 +102,6 @@ class WarmPool:
             if idle_slot is None or idle_slot.slot.is_idle:
                 break
             self._discard_lost(idle_slot)
-        with self._lock:
-            self._hits += idle_slot is not None
-            self._misses += idle_slot is None
         if idle_slot is None:
             return self._start(kind, call, cancel)
         idle_slot.slot.usage = Usage("warm")
@@ -161,8 +157,7 @@ class WarmPool:
 
     def figures(self) -> PoolFigures:
         with self._lock:
-            waiting, starting = len(self._inventory.idle), len(self._inventory.starting)
-            return PoolFigures(waiting, starting, self._hits, self._misses, self._started, self._lost)
+            return PoolFigures(len(self._inventory.idle), len(self._inventory.starting))
 
     def close(self) -> None:
         """Removes all its containers. Returns when none is left, or if the engine does not answer."""
@@ -229,7 +224,6 @@ class WarmPool:
 
     def _discard_lost(self, idle_slot: IdleSlot) -> None:
         with self._lock:
-            self._lost += 1
             self._inventory.refill_times.pop(idle_slot, None)
         self._remove_later(idle_slot.discard)
 
@@ -329,6 +323,4 @@ class WarmPool:
         finally:
             with self._lock:
                 self._inventory.refilled(kind, idle_slot)
-                if idle_slot is not None:
-                    self._started += 1
             self._wakeup.wake()

@@ -17,7 +17,7 @@ from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS
 from sandbox.isolation.rows import Evidence, Row, failure_summary, judged
 from sandbox.labels import OWNER, labels
-from sandbox.program import delivered, source, with_rlimits, worker_command
+from sandbox.program import delivered, source, worker_command
 from sandbox.protocol import Final, FrameReader, ProtocolBreach, Ready, encode_job
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, SourceOf, host_source
 from sandbox.waiting import readable
@@ -217,12 +217,9 @@ class Bench:
         return replace(sandbox_template, **changes)
 
     def program(self, program: str, *arguments: str) -> SandboxTemplate:
-        """Like `template`, with the program sent by stdin (`template.program`) and the limits that the engine leaves
-        to it.
-        """
+        """Like `template`, with the program sent by stdin (`template.program`)."""
         sent = delivered(("python3", "-I", "-c", program, *arguments))
-        template = replace(self.template(""), command=sent.command, program=sent.program)
-        return with_rlimits(template, self.engine.info().rlimits)
+        return replace(self.template(""), command=sent.command, program=sent.program)
 
     @contextlib.contextmanager
     def created(self, template: SandboxTemplate) -> Iterator[Container]:
@@ -282,7 +279,6 @@ class Bench:
         look = source("sandbox.isolation", "probe.py") + further() + FURTHER
         sent = delivered(worker_command(look))
         template = replace(self.template(""), command=sent.command, program=sent.program)
-        template = with_rlimits(template, self.engine.info().rlimits)
         ran = self.run_as(template, template.program + encode_job(job, PATIENCE))
         try:
             frames = list(FrameReader().feed(ran.stdout))

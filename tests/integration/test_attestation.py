@@ -12,7 +12,6 @@ from sandbox.errors import AttestationFailed
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
-from sandbox.runner import Runner
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import USER, handler
 from tests.engines.kit import weaken_docker
@@ -162,25 +161,6 @@ def test_replaced_staging_folder_is_noticed(probe, weaken, tmp_path):
     with pytest.raises(AttestationFailed) as caught:
         probe()
     assert "staging is this host" in str(caught.value)
-
-
-@pytest.mark.claim("sandbox.self-measured")
-def test_unsupported_engine_limits_are_set_inside_and_measured(
-    engine, owner, make_template, staging, cancel, weaken, monkeypatch
-):
-    """Like in a Pod. The filter lets no process set the limit of core dumps, so the engine sets that one here."""
-    weaken(
-        lambda _body, host: host.update(
-            Ulimits=[limit for limit in host["Ulimits"] if limit["Name"] == "core"]
-        )
-    )
-    template = make_template(handler("pass"), staging=staging.path)
-    with pytest.raises(AttestationFailed):
-        attest(Runner(engine, owner.id), template, staging.path, cancel)
-    info = replace(engine.info(), rlimits=frozenset({"core"}))
-    monkeypatch.setattr(engine, "info", lambda: info)
-    rows = attest(Runner(engine, owner.id), template, staging.path, cancel)
-    assert len([row for row in rows if row.name.startswith("rlimit ") and row.ok]) == 5
 
 
 @pytest.mark.claim("sandbox.self-measured")

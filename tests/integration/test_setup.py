@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.runtime.image import Image, ImageUnsuitable, resolve
-from gdal_mcp.runtime.pull import main
 from gdal_mcp.runtime.wheels import build
 from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engines.opening import open_engine
+from scripts.pull import main
 
 pytestmark = pytest.mark.engine
 

@@ -122,9 +122,9 @@ def test_setup_building_a_standin_ends_with_image_used(monkeypatch: pytest.Monke
     monkeypatch.setattr(standin, "_target", lambda _address: "the engine")
     monkeypatch.setattr(standin, "build", lambda target, _each: built.append(target))
     images = SimpleNamespace(images=None)
-    monkeypatch.setattr("gdal_mcp.runtime.pull.open_engine", lambda _address: images)
+    monkeypatch.setattr("scripts.pull.open_engine", lambda _address: images)
     used = Image("gdal-mcp-standin:3.13.3", "sha256:1", "sha256:1", "3.13.3", standin=True)
-    monkeypatch.setattr("gdal_mcp.runtime.pull.ensure", lambda *_: used)
+    monkeypatch.setattr("scripts.pull.ensure", lambda *_: used)
 
     assert standin.main() == 0
     assert built == ["the engine"]

@@ -52,7 +52,7 @@ PARSED = {
     "gdal_mcp.server.mcp.sampling:answered": SEALED,
     "gdal_mcp.server.mcp.stdio:_leniently": "a line that the SDK did not parse, from the user's own client",
     "gdal_mcp.server.operations.examine:examine_in_process": "printed by a process of this program",
-    "gdal_mcp.server.operations.forecasts:get": OWN,
+    "gdal_mcp.server.operations.forecasts:find_forecast": OWN,
     "gdal_mcp.settings.file:trusted_toml": USER,
     "gdal_mcp.toolboxes.augment.reading:_arguments": "a prompt, of 500 characters at most",
     "gdal_mcp.toolboxes.augment.tool:specification": PACKAGE,

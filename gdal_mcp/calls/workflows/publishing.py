@@ -1,7 +1,7 @@
 """The outputs that a workflow publishes under the names in its document. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdal_mcp.calls.workflows.references import StepOutput
@@ -55,12 +55,10 @@ def require_together(outputs: Sequence[Output]) -> None:
 
 def not_published(error: ToolError, step: str, target: str) -> ToolError:
     """The error with the step and the path of the output that cannot be published."""
-    return ToolError(
-        error.code,
-        error.stage,
-        f"the output of step {step!r} cannot be published as {target[:200]!r}: {error.message}",
-        f"In `outputs`: {error.suggestion[:1].lower()}{error.suggestion[1:]}",
-        error.untrusted,
+    return replace(
+        error,
+        message=f"the output of step {step!r} cannot be published as {target[:200]!r}: {error.message}",
+        suggestion=f"In `outputs`: {error.suggestion[:1].lower()}{error.suggestion[1:]}",
         check={**(error.check or {}), "step": step, "output": target[:200]},
     )
 

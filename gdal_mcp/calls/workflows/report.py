@@ -3,7 +3,7 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow, StepState
@@ -92,7 +92,7 @@ def _difference_row(step: CheckedStep) -> dict[str, str]:
 def wrong_step(step: CheckedStep) -> ToolError:
     assert step.error is not None
     check = {**(step.error.check or {}), "step": step.id}
-    return _with_step(step.error, f"step {step.id!r}: {step.error.message}", step.error.suggestion, check)
+    return replace(step.error, message=f"step {step.id!r}: {step.error.message}", check=check)
 
 
 def differences_text(differences: Mapping[str, tuple[str, str]]) -> str:
@@ -124,7 +124,8 @@ def failed_step(failure: StepFailed, cached: int) -> ToolError:
     again = f" Finished steps whose results are cached: {cached}. The next run uses them." if cached else ""
     check = {**(cause.check or {}), "step": failure.step}
     suggestion = f"{cause.suggestion}{again}".strip()
-    return _with_step(cause, f"step {failure.step!r}: {cause.message}", suggestion, check)
+    message = f"step {failure.step!r}: {cause.message}"
+    return replace(cause, message=message, suggestion=suggestion, check=check)
 
 
 def invalid_workflow(error: WorkflowInvalid) -> ToolError:
@@ -135,11 +136,4 @@ def invalid_workflow(error: WorkflowInvalid) -> ToolError:
         "the workflow is not valid.",
         "Correct what `check` lists.",
         check={"code": "workflow_invalid", "problems": rows},
-    )
-
-
-def _with_step(error: ToolError, message: str, suggestion: str, check: Mapping[str, Any]) -> ToolError:
-    """The error with a message, a suggestion and a check that name the step; its code and untrusted texts stay."""
-    return ToolError(
-        error.code, error.stage, message, suggestion, error.untrusted, error.retry_after, check=check
     )

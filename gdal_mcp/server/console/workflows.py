@@ -10,7 +10,6 @@ or is not allowed.
 """
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,12 +26,10 @@ from gdal_mcp.records.registry import Artifact, Call
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.operations.forecasts import FOLDER, Forecasts
+from gdal_mcp.server.operations.forecasts import find_forecast
 from sandbox.workspace import Workspaces
 
 TOOL: Final = "workflow_run"
-# uses the index on `started`; the `approval` of a step's call names the call of its workflow
-_STEP_CALLS: Final = "SELECT id, approval FROM calls WHERE started >= :begun AND started <= :ended AND approval LIKE :text ORDER BY rowid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +126,7 @@ class Workflows:
 
     def _find(self, viewer: Viewer, call_id: str) -> tuple[Mapping[str, Any], Call | None]:
         """The forecast of a workflow, and the record of its call; None if the call has not started."""
-        forecast = Forecasts(self.app.settings.state_dir / FOLDER).get(call_id)
+        forecast = find_forecast(self.app.settings, call_id)
         if forecast is None:
             raise Refused(404, "That workflow does not exist.")
         decides = viewer.decides and self._open_question(call_id) is not None
@@ -145,14 +142,9 @@ class Workflows:
         """The calls of the steps that started, by step; the last call of a step that had several."""
         if call is None:
             return {}
-        end = f" of call {call.id}"
-        ended = call.finished or time.time()
-        rows = self.app.registry.figures(_STEP_CALLS, begun=call.started, ended=ended, text=f"step %{end}")
-        calls = {
-            row["approval"].removeprefix("step ").removesuffix(end): self.app.registry.call(row["id"])
-            for row in rows
-        }
-        return {step: step_call for step, step_call in calls.items() if step_call is not None}
+        calls = self.app.registry.steps_of(call.id)
+        # the authorization of a step's call: `step ID of call CALL`
+        return {step.approval.removeprefix("step ").partition(" of call ")[0]: step for step in calls}
 
     def _step(self, row: Mapping[str, Any], call: Call | None, step_call: Call | None) -> dict[str, Any]:
         source = step_call or (self.app.registry.call(row["reused"]) if row["reused"] else None)

@@ -81,7 +81,6 @@ def examine(settings: Settings) -> DoctorReport:
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
                 *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
-                *_removed(settings),
                 *_policy(settings, app.entitlements.policy),
             ]
     except Exception as error:  # noqa: BLE001 - the outermost handler of `doctor`: the error is a failed row
@@ -353,13 +352,6 @@ def _records(settings: Settings) -> Iterator[DoctorRow]:
     else:
         fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
         yield DoctorRow("records", "audit", "failed", verification.reason, fix)
-
-
-def _removed(settings: Settings) -> Iterator[DoctorRow]:
-    """Settings that are set but no longer have an effect."""
-    for notice in settings.notices:
-        value, _, fix = notice.partition(". ")
-        yield DoctorRow("settings", "removed", "warning", value, fix)
 
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[DoctorRow]:

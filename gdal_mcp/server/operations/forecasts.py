@@ -4,76 +4,59 @@ The console shows them beside the results. They are not part of any record.
 """
 
 import json
-import re
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.calls.invocation import Invocation
+from gdal_mcp.calls.longresults import ResultStore
 from gdal_mcp.calls.workflows.checked import CheckedWorkflow
 from gdal_mcp.calls.workflows.document import dependencies
 from gdal_mcp.calls.workflows.run import WorkflowRun
-from gdal_mcp.settings.state import put_private
+from gdal_mcp.settings import Settings
 
-FOLDER: Final = "workflow-forecasts"  # name in the state folder
-MAX_FILES: Final = 500  # number of forecasts, of about 10 kB each; the oldest are removed
-_CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
+_MAX_COUNT: Final = 500  # number of forecasts, of about 10 kB each; the oldest are removed
+_LONGEST: Final = 16 << 20  # bytes of a forecast; documents of workflows are far shorter
 
 
-@dataclass(frozen=True, slots=True)
-class Forecasts:
-    """The forecasts of one state folder, by call id. Safe for several threads and servers."""
+def forecasts_of(settings: Settings) -> ResultStore:
+    """The forecasts of one state folder, as JSON."""
+    return ResultStore(settings.state_dir / "workflow-forecasts", max_count=_MAX_COUNT, max_age=math.inf)
 
-    folder: Path
 
-    def put(self, call: Invocation, checked: CheckedWorkflow) -> None:
-        """Stores the forecast of a call, replacing an earlier one.
-
-        If the disk is full, it is lost and the call continues.
-        """
-        document = checked.workflow.document
-        forecast = {
-            "principal": call.request.principal,
-            "name": document.name,
-            "title": document.title,
-            "steps": _steps(checked),
-            "publishes": [str(publishing.output.target) for publishing in checked.publishes],
-        }
-        with suppress(OSError):
-            put_private(self.folder / f"{call.call_id}.json", json.dumps(forecast).encode())
-            self._prune()
-
-    def get(self, call_id: str) -> Mapping[str, Any] | None:
-        """The forecast of a call; None if there is none."""
-        if not _CALL.fullmatch(call_id):
-            return None
-        try:
-            forecast: dict[str, Any] = json.loads(
-                (self.folder / f"{call_id}.json").read_text(encoding="utf-8")
-            )
-        except (OSError, ValueError):
-            return None
-        return forecast
-
-    def _prune(self) -> None:
-        """Removes the oldest forecasts. Raises OSError."""
-        paths = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in paths[MAX_FILES:]:
-            path.unlink(missing_ok=True)
+def find_forecast(settings: Settings, call_id: str) -> Mapping[str, Any] | None:
+    """The forecast of a call; None if there is none."""
+    forecast: dict[str, Any] | None = None
+    if (stored := forecasts_of(settings).read(call_id, 0, _LONGEST)) is not None:
+        with suppress(ValueError):  # a power cut may have damaged it
+            forecast = json.loads(stored[0])
+    return forecast
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastingRun(WorkflowRun):
     """A `workflow_run` that stores its predictions."""
 
-    forecasts: Forecasts
+    forecasts: ResultStore
 
     def checked(self, call: Invocation) -> CheckedWorkflow:
+        """The checked workflow. If the disk is full, its forecast is lost and the call continues."""
         checked = super().checked(call)
-        self.forecasts.put(call, checked)
+        self.forecasts.keep(call.call_id, json.dumps(_forecast(call, checked)))
         return checked
+
+
+def _forecast(call: Invocation, checked: CheckedWorkflow) -> dict[str, Any]:
+    document = checked.workflow.document
+    return {
+        "principal": call.request.principal,
+        "name": document.name,
+        "title": document.title,
+        "steps": _steps(checked),
+        "publishes": [str(publishing.output.target) for publishing in checked.publishes],
+    }
 
 
 def _steps(checked: CheckedWorkflow) -> list[dict[str, Any]]:

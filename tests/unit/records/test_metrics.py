@@ -1,9 +1,7 @@
 import math
 import secrets
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -136,21 +134,6 @@ def test_quantile_is_the_nearest_rank_amount(tmp_path: Path, amounts: list[float
     assert quantiles["count"] == len(amounts)
     assert quantiles["max"] == pytest.approx(max(amounts), abs=1e-6)
     book.registry.close()
-
-
-def test_calls_of_earlier_versions_are_counted_once(book: Book):
-    for number in range(3):
-        book.run(durations={"run": float(number)})
-    running = book.begin()
-    book.registry.close()
-    with closing(sqlite3.connect(book.path)) as database, database:
-        for statement in ("DELETE FROM ended", "DROP TABLE uncounted", "PRAGMA user_version = 10"):
-            database.execute(statement)
-    book.registry = Registry(book.path, lambda: book.now)
-    book.end(running)
-    book.run()
-    for _ in range(2):
-        assert (book.all()["calls"], book.all()["seconds"]["run"]["count"]) == (5, 3)
 
 
 def shown(*calls: tuple[str, str, dict[str, Any]], slots: dict[str, int] | None = None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.records.registry import Registry, RegistryUnavailable
-from gdal_mcp.records.schema import MIGRATIONS, connect
+from gdal_mcp.records.schema import FORMAT, connect
 from tests.unit.records.registry_kit import begin, clock, path, registry
 
 __all__ = ["clock", "path", "registry"]
@@ -26,29 +26,9 @@ def test_the_files_are_private(registry: Registry, path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_older_database_is_migrated_with_its_rows(path: Path) -> None:
-    path.parent.mkdir()
-    with sqlite3.connect(path) as db:
-        for statement in MIGRATIONS[0]:
-            db.execute(statement)
-        db.execute("PRAGMA user_version = 1")
-        values = [
-            "c1", "alice", "t", "{}", "s", "00", "11", '["gdal"]', "sha256:22", "3.13.3", "runc", 1.0, 2.0,
-            "OK", "", "{}", "{}",
-        ]  # fmt: skip
-        db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(values))})", values)
-    db.close()
-    registry = Registry(path)
-    call = registry.call("c1")
-    assert call
-    assert (call.argv, call.outcome, call.inputs, call.limits, call.printed) == (("gdal",), "OK", (), {}, "")
-    assert call.tool_version == "3.13.3"
-    registry.close()
-
-
 def test_many_processes_can_open_a_new_file(path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        assert pool.map(opened_version, [path] * 12) == [len(MIGRATIONS)] * 12
+        assert pool.map(opened_version, [path] * 12) == [FORMAT] * 12
 
 
 def opened_version(path: Path) -> int:
@@ -58,12 +38,19 @@ def opened_version(path: Path) -> int:
     return version
 
 
-def test_newer_database_or_foreign_file_is_left_alone(path: Path) -> None:
+def database_of_format(path: Path, number: int) -> bytes:
     Registry(path).close()
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 99")
+        db.execute(f"PRAGMA user_version = {number}")
     db.close()
-    for contents in (path.read_bytes(), b"precious notes\n" * 1000):
+    contents = path.read_bytes()
+    path.unlink()
+    return contents
+
+
+def test_database_of_another_format_or_foreign_file_is_left_alone(path: Path) -> None:
+    databases = [database_of_format(path, number) for number in (FORMAT - 1, FORMAT + 1)]
+    for contents in (*databases, b"precious notes\n" * 1000):
         path.write_bytes(contents)
         with pytest.raises(RegistryUnavailable):
             Registry(path)

@@ -8,8 +8,6 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from sandbox.engine import RLIMITS
-from sandbox.isolation.policy import rlimits
 from sandbox.program import (
     COMPILE,
     EXIT_OTHER_PROGRAM,
@@ -17,9 +15,7 @@ from sandbox.program import (
     compiled,
     delivered,
     program_args,
-    with_rlimits,
 )
-from sandbox.template import Limits, SandboxTemplate
 
 TEXT = "import json, os, sys\nprint(json.dumps([__name__, sys.argv[1:], os.read(0, 100).decode()]))\n"
 WORDS = ("python3", "-I", "-c", TEXT, "two words", "", "ä\n'\"")
@@ -72,23 +68,3 @@ print(json.dumps([sys.argv[1][0], space["told"](sys.argv[2:])]))
     ]
     done = run(delivery, delivered(command).program)
     assert (done.returncode, done.stdout) == (EXIT_OTHER_PROGRAM, b"")
-
-
-LIMITS_TEXT = """
-import json, resource
-names = ("core", "cpu", "data", "fsize", "nofile")
-print(json.dumps({name: resource.getrlimit(getattr(resource, "RLIMIT_" + name.upper())) for name in names}))
-"""
-
-
-def test_missing_engine_limits_are_set_before_program_runs():
-    """Only those: a limit that an engine claims to set is measured, not set again."""
-    sent = delivered(("python3", "-I", "-c", LIMITS_TEXT))
-    template = SandboxTemplate("sha256:a", sent.command, (1, 1), Limits(open_files=100), program=sent.program)
-    assert with_rlimits(template, RLIMITS) == template
-    limits = rlimits(template.limits)
-    for missing in ({"nofile", "fsize"}, RLIMITS):
-        command = with_rlimits(template, RLIMITS - missing).command
-        measured = json.loads(run(Delivery(command, sent.program), sent.program).stdout)
-        own = json.loads(run(sent, sent.program).stdout)
-        assert measured == {name: [limits[name]] * 2 if name in missing else own[name] for name in limits}

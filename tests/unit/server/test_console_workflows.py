@@ -13,7 +13,7 @@ from gdal_mcp.records.registry import Artifact, Call
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.console.workflows import Workflows, forget
-from gdal_mcp.server.operations.forecasts import FOLDER
+from gdal_mcp.server.operations.forecasts import forecasts_of
 from sandbox.workspace import Workspace, Workspaces
 from tests.integration.memory_server import ANN, Server, server
 
@@ -34,13 +34,11 @@ def ended(tmp_path: Path) -> Iterator[Server]:
             "principal": ANN.id, "name": "w", "title": "", "publishes": [target],
             "steps": [{"id": "first", "after": [], **step}, {"id": "second", "after": ["first"], **step}],
         }  # fmt: skip
-        folder = served.app.settings.state_dir / FOLDER
-        folder.mkdir()
-        (folder / f"{WHOLE}.json").write_text(json.dumps(forecast))
+        forecasts_of(served.app.settings).keep(WHOLE, json.dumps(forecast))
         registry = served.app.registry
         workflow_call = registry.begin_call(Call(WHOLE, ANN.id, "workflow_run", {"workflow": {}}))
         approved = f"step first of call {WHOLE}"
-        step_call = registry.begin_call(Call(STEP, ANN.id, "look", {}, approval=approved))
+        step_call = registry.begin_call(Call(STEP, ANN.id, "look", {}, approval=approved, part_of=WHOLE))
         registry.add_artifacts(
             STEP, [Artifact(Path(first_output).as_uri(), first_output, "first.tif", 1, "image/tiff", "00")]
         )

@@ -283,7 +283,7 @@ def test_wrong_value_is_named_as_written(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("GDAL_MCP_PIDS", "many")
     config = toml(tmp_path, 'memory = "lots"')
     with pytest.raises(SettingsError) as caught:
-        load_settings((), option_of, config=config, approval="sometimes", preview=3)
+        load_settings(option_of, config=config, approval="sometimes", preview=3)
     for name in ("--approval ", "--no-preview ", "GDAL_MCP_PIDS ", f"Settings file {config}: memory "):
         assert [problem.startswith(name) for problem in caught.value.problems].count(True) == 1, name
 

@@ -189,7 +189,7 @@ def test_command_prints_address_and_signals_silent_named_engine(home: Path) -> N
         # an engine is named, because other sockets cannot be hidden from another process; the set-up script relies on
         # it too
         environment = {**inherited, "HOME": str(home), "DOCKER_HOST": address}
-        command = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
+        command = [sys.executable, "-m", "scripts.find_engine", "--daemon"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
 

@@ -49,7 +49,6 @@ def test_waiting_slot_serves_the_call_and_is_replaced(make: Making, engine, canc
     until(lambda: list(engine.boxes) == ["box-2"])
     filled(pool, 1)
     assert served(pool, READS, cancel) == ("box-2", "warm")
-    assert (pool.figures().hits, pool.figures().misses) == (2, 0)
 
 
 @pytest.mark.claim("sandbox.single-use")
@@ -60,25 +59,22 @@ def test_no_slot_serves_two_simultaneous_calls(make: Making, engine, cancel):
     boxes = [box for rows in results for box, _ in rows]
     assert len(set(boxes)) == len(boxes) == 24 * 8
     assert all(len(jobs(box)) <= 1 for box in engine.made)
-    outcomes = [how for rows in results for _, how in rows]
-    figures = pool.figures()
-    assert (figures.hits, figures.misses) == (outcomes.count("warm"), outcomes.count("cold"))
-    assert "warm" in outcomes
+    assert "warm" in [how for rows in results for _, how in rows]
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
 def test_a_slot_of_another_template_is_not_taken(make: Making, cancel):
     pool = make()
     filled(pool, 1)
-    for misses, different in enumerate((
+    for different in (
         kind("other"),
         kind(masks=(Path("/data/.gdal-mcp"),)),
         kind(limits=replace(LIMITS, pids=LIMITS.pids + 1)),
         kind(environment={"A": "1"}),
         kind(runtime="runsc"),
-    )):  # fmt: skip
+    ):
         box, how = served(pool, different, cancel)
-        assert (how, pool.figures().misses) == ("cold", misses + 1)
+        assert how == "cold"
         assert next(idle for idle in pool._inventory.idle if idle.kind == READS).slot.container.id != box
 
 
@@ -190,7 +186,6 @@ def test_ended_or_talking_slot_never_gets_a_call(make, engine, cancel, spoil):
     assert served(pool, READS, cancel)[1] == "warm"
     until(lambda: first not in engine.boxes)
     assert jobs(engine.made[int(first[4:]) - 1]) == []
-    assert pool.figures().lost == 1
 
 
 # --- calls without a slot
@@ -267,7 +262,6 @@ def test_call_without_memory_takes_that_of_a_slot(make: Making, engine, room, ca
             assert "box-1" not in engine.boxes
             assert promised(room) == room.total_bytes
             assert [run(lease, cancel).usage.pool for lease in (first, second)] == ["cold", "cold"]
-    assert pool.figures().lost == 0
 
 
 def test_waiting_slots_leave_room_for_one_call(make: Making, room):
@@ -287,7 +281,7 @@ def test_call_takes_memory_from_another_pool(make, engine, room, cancel, monkeyp
     with empty.claim(READS, "call-0001", cancel), empty.claim(READS, "call-0002", cancel):
         assert "box-1" not in engine.boxes
         assert promised(room) == room.total_bytes
-    assert (full.figures().waiting, full.figures().lost) == (0, 0)
+    assert full.figures().waiting == 0
 
 
 def test_waiting_call_gets_memory_of_ended_refill(make: Making, engine, room, cancel):
@@ -304,7 +298,7 @@ def test_waiting_call_gets_memory_of_ended_refill(make: Making, engine, room, ca
     assert hangs.wait(30)
     with pool.claim(kind("a"), "call-0001", cancel), ThreadPoolExecutor(1) as threads:
         future = threads.submit(served, pool, kind("b"), cancel)
-        until(lambda: pool.figures().misses == 2)
+        until(lambda: room._waiting)
         go_on.set()
         assert future.result()[1] == "cold"
 

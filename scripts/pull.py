@@ -1,4 +1,4 @@
-"""`python -m gdal_mcp.runtime.pull`: pulls GDAL's image if it is missing, and prints which one is in use.
+"""`python -m scripts.pull`: pulls GDAL's image if it is missing, and prints which one is in use.
 
 It obeys GDAL_MCP_IMAGE and GDAL_MCP_ENGINE.
 """
