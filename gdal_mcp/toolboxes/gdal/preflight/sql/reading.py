@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import is_flat_length
+from gdal_mcp.toolboxes.gdal.preflight.sql.measures import MEASURES
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
     TRANSFORMS,
@@ -32,23 +33,10 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-# functions that measure in CRS units, with the number of arguments from which they measure on the ellipsoid
-_MEASURES: Final = {
-    **dict.fromkeys(("area", "length", "glength", "perimeter"), 2),
-    "distance": 3,
-    **dict.fromkeys(
-        (
-            "buffer",
-            "maxdistance",
-            "dwithin",
-            "simplify",
-            "simplifypreservetopology",
-            "snaptogrid",
-            "segmentize",
-        ),
-        99,
-    ),
-    **dict.fromkeys(("concavehull", "offsetcurve", "hausdorffdistance", "frechetdistance"), 99),
+# further functions that compute in CRS units, with the number of arguments from which they compute on the ellipsoid
+_PLANAR: Final = {
+    **dict.fromkeys("buffer dwithin simplify simplifypreservetopology snaptogrid segmentize".split(), 99),
+    **dict.fromkeys("concavehull offsetcurve hausdorffdistance frechetdistance".split(), 99),
     "ptdistwithin": 4,
 }
 _RELATIONS: Final = frozenset(
@@ -243,7 +231,8 @@ def _measured(statement: str) -> Iterator[GeometryOrigin]:
     budget = Budget()
     for call in _calls(statement):
         name = function(call)
-        if name != "length" and len(call.expressions) < _MEASURES.get(bare(name), 0):
+        _, enough = MEASURES.get(bare(name), (0, _PLANAR.get(bare(name), 0)))
+        if name != "length" and len(call.expressions) < enough:
             yield from (origin for part in call.expressions[:2] for origin in origins(part, budget))
 
 
