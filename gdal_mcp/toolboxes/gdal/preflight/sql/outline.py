@@ -26,7 +26,6 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     name_of,
     number,
     plain,
-    queries,
     selected,
     text_of,
     tree_of,
@@ -74,7 +73,9 @@ def outline_of(text: str) -> Data | None:
         "added": sorted(_added(tree)),
         "excluded": [text_of(node.args["query"]) for node in _excluding(tree)],
         "unions": list(_unions(tree)),
-        "selects": [outline_of_select(select) for select in queries(tree) if not _is_tested(select)],
+        "selects": [
+            outline_of_select(node) for node in tree.walk() if node.key == "select" and not _is_tested(node)
+        ],
     }
 
 

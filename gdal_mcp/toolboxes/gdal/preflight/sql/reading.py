@@ -231,8 +231,8 @@ def _measured(statement: str) -> Iterator[GeometryOrigin]:
     budget = Budget()
     for call in _calls(statement):
         name = function(call)
-        _, enough = MEASURES.get(bare(name), (0, _PLANAR.get(bare(name), 0)))
-        if name != "length" and len(call.expressions) < enough:
+        power, enough = MEASURES.get(bare(name), (1, _PLANAR.get(bare(name), 0)))
+        if power and name != "length" and len(call.expressions) < enough:  # an angle has the power 0
             yield from (origin for part in call.expressions[:2] for origin in origins(part, budget))
 
 
@@ -246,17 +246,13 @@ def _beside_number(pair: "tuple[Expr, Expr]") -> "Iterator[Expr]":
     for side, other in (pair, pair[::-1]):
         sign = side.parent.key if side.parent is not None else ""
         text = other.name if other.is_string and sign in _ORDERINGS else ""
-        if _is_number(other) or _is_numeric(text):
+        if _is_number(other) or text.removeprefix("-").replace(".", "", 1).isdecimal():
             yield side
 
 
 def _is_number(node: "Expr") -> bool:
     inner = node.this if node.key == "neg" else node
     return bool(inner.key == "literal" and not inner.is_string)
-
-
-def _is_numeric(text: str) -> bool:
-    return text.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def _is_alias(node: "Expr") -> bool:
