@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from anyio.from_thread import start_blocking_portal
@@ -134,13 +135,38 @@ class BareClient:
         self._process.stdin.flush()
 
     def resident_megabytes(self) -> float:
-        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
-        row = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(row.split()[1]) * 1024 / 1e6
+        return resident_megabytes(self._process.pid)
 
     def count(self, kind: Literal["fd", "task"]) -> int:
         """The number of open descriptors or of threads of the server."""
         return len(list(Path(f"/proc/{self._process.pid}/{kind}").iterdir()))
+
+
+@contextmanager
+def served(
+    place: Place, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[str, str, int]]:
+    """The address of a new server over HTTP, a token for it and its process id."""
+    environment = {**place.python_environment(), **settings}
+    make = place.program("token", "new", "bench", "--scope", "gdal:read")
+    token = subprocess.run(make, env=environment, capture_output=True, text=True, check=False).stdout.strip()
+    command = place.program("serve", "--transport", "http", "--port", "0")
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        if not url or not token:
+            raise NotMeasurable("the server over HTTP did not start")
+        yield url, token, process.pid
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def resident_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    row = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(row.split()[1]) * 1024 / 1e6
 
 
 PEER_VERSION = "1.1.3"

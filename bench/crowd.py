@@ -5,10 +5,7 @@ Each call reads a raster of another size, so that swapped answers are noticed.
 
 import argparse
 import os
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,12 +14,19 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from bench.place import NotMeasurable, Place, place
+from bench.clients import resident_megabytes, served
+from bench.place import Place, place
 from bench.report import Section, Series, milliseconds
 
 CLIENTS, CALLS_EACH, WAVES = 20, 10, 3
 PAUSE = 0.02  # seconds between two pings
 SIDES = range(32, 32 + CLIENTS * CALLS_EACH)  # pixels of each raster's sides; one raster for each call
+ROOM = {
+    "GDAL_MCP_QUEUE_LENGTH": "500",
+    "GDAL_MCP_QUEUE_SECONDS": "600",
+    "GDAL_MCP_HTTP_REQUESTS_EACH": "300",
+    "GDAL_MCP_HTTP_REQUESTS": "600",
+}
 
 
 @dataclass
@@ -40,7 +44,7 @@ def crowd(where: Place) -> Section:
     """Sends waves of simultaneous calls, and pings of one more client meanwhile."""
     for side in SIDES:
         _write(where.workspace / f"side{side}.pgm", side)
-    with _serving(where) as (url, token, pid):
+    with served(where, ROOM) as (url, token, pid):
         rows = anyio.run(_waves, url, token, pid)
     note = f"{CLIENTS} clients send {CALLS_EACH} calls of `info` each at one moment; one more client pings meanwhile."
     header = (
@@ -61,32 +65,6 @@ def _write(path: Path, side: int) -> None:
     path.write_bytes(f"P5\n{side} {side}\n255\n".encode() + bytes(side * side))
 
 
-@contextmanager
-def _serving(where: Place) -> Iterator[tuple[str, str, int]]:
-    """The address of a new server, a token for it and its process id."""
-    environment = dict(where.python_environment())
-    make = where.program("token", "new", "bench", "--scope", "gdal:read")
-    token = subprocess.run(make, env=environment, capture_output=True, text=True, check=False).stdout.strip()
-    room = {
-        "QUEUE_LENGTH": "500",
-        "QUEUE_SECONDS": "600",
-        "HTTP_REQUESTS_EACH": "300",
-        "HTTP_REQUESTS": "600",
-    }
-    environment |= {f"GDAL_MCP_{name}": value for name, value in room.items()}
-    command = where.program("serve", "--transport", "http", "--port", "0")
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        if not url or not token:
-            raise NotMeasurable("the server over HTTP did not start")
-        yield url, token, process.pid
-    finally:
-        process.terminate()
-        process.communicate()
-
-
 async def _waves(url: str, token: str, pid: int) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for number in range(1, WAVES + 1):
@@ -98,7 +76,7 @@ async def _waves(url: str, token: str, pid: int) -> list[tuple[str, ...]]:
             print(text)
         rows.append((
             str(number), str(tally.right), str(tally.wrong), str(len(tally.failed)), f"{time.perf_counter() - started:.1f}",
-            milliseconds(pings.p50), milliseconds(p99), milliseconds(max(tally.pings)), f"{_resident(pid):.1f}",
+            milliseconds(pings.p50), milliseconds(p99), milliseconds(max(tally.pings)), f"{resident_megabytes(pid):.1f}",
         ))  # fmt: skip
     return rows
 
@@ -155,13 +133,6 @@ async def _call(client: Client, side: int, tally: Tally) -> None:
         tally.right += 1
     else:
         tally.wrong += 1
-
-
-def _resident(pid: int) -> float:
-    """The resident memory of a process in megabytes."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    row = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(row.split()[1]) * 1024 / 1e6
 
 
 def main() -> None:

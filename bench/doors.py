@@ -9,9 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.calls import INFO
-from bench.clients import HANDSHAKE, MODERN, BareClient
+from bench.clients import HANDSHAKE, MODERN, BareClient, served
 from bench.place import NotMeasurable, Place
 from bench.report import GOALS, Effort, Finding, Section, Series, in_turn, milliseconds, timed
 from gdal_mcp.approvals.model import Approval, Decision
@@ -95,32 +94,13 @@ def _listed(place: Place) -> Section:
 
 def http(place: Place, seconds: float) -> Section:
     """Calls over HTTP by the official client, with several clients at once."""
-    with _over_http(place) as (url, token):
+    with served(place) as (url, token, _):
         rows = [anyio.run(_clients, url, token, seconds, clients) for clients in CLIENTS]
     note = (
         f"`info` for {seconds:g} s with each number of clients, all of one process, each sending its next call when the last is "
         "answered. The last column is the share of calls for which a started container waited."
     )
     return Section("Calls over HTTP", note, ("clients", "calls / s", "p50 ms", "p95 ms", "warm"), rows)
-
-
-@contextmanager
-def _over_http(place: Place) -> Iterator[tuple[str, str]]:
-    """The address of a new server with its default pool, and a token for it."""
-    environment = place.python_environment()
-    make = place.program("token", "new", "bench", "--scope", "gdal:read")
-    token = subprocess.run(make, env=environment, capture_output=True, text=True, check=False).stdout.strip()
-    command = place.program("serve", "--transport", "http", "--port", "0")
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        if not url or not token:
-            raise NotMeasurable("the server over HTTP did not start")
-        yield url, token
-    finally:
-        process.terminate()
-        process.communicate()
 
 
 async def _clients(url: str, token: str, seconds: float, clients: int) -> tuple[str, ...]:

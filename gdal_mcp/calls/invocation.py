@@ -20,7 +20,7 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.runtime.connection import Host
 from gdal_mcp.toolboxes.base import Tool
-from gdal_mcp.toolboxes.preflight import NoReport, Report
+from gdal_mcp.toolboxes.preflight import Report
 from gdal_mcp.toolboxes.toolbox import Described, Toolbox
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published
@@ -115,7 +115,7 @@ class Invocation:
     access: Access | None = None
     answer: Mapping[str, Any] | None = None  # the answer of a tool without a container
     addresses: tuple[Address, ...] = ()  # hosts that the server itself asks, for a call without a container
-    preflight: Report = field(default_factory=NoReport)
+    preflight: Report = field(default_factory=Report)
     described: bool = False  # True if a container has been asked to describe the inputs
     prepared: Prepared | None = None
     authorization: Authorization = NOT_YET

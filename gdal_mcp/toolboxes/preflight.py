@@ -16,32 +16,15 @@ class CallWarning(Protocol):
         """The code, the message and the suggestion."""
 
 
-class Report(Protocol):
-    """The results of judging a draft before it runs."""
-
-    @property
-    def figures(self) -> Mapping[str, int | None] | None:
-        """Expected bytes and number of files of the output, and memory in bytes; None if unknown."""
-
-    @property
-    def findings(self) -> Sequence[CallWarning]:
-        """The warnings about the draft."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Further facts for the call's result."""
-
-    @property
-    def untrusted(self) -> Mapping[str, Any]:
-        """Untrusted texts that belong to the facts."""
-
-
 @dataclass(frozen=True, slots=True)
-class NoReport:
+class Report:
+    """The results of judging a draft before it runs. The defaults are those without checks."""
+
+    # expected bytes and number of files of the output; None if unknown
     figures: Mapping[str, int | None] | None = None
-    findings: tuple[CallWarning, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    untrusted: Mapping[str, Any] = field(default_factory=dict)
+    findings: Sequence[CallWarning] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)  # for the call's result
+    untrusted: Mapping[str, Any] = field(default_factory=dict)  # texts that belong to the facts
 
 
 class Preflight(Protocol):
@@ -60,11 +43,11 @@ class Preflight(Protocol):
 
         With `described`, a container has been asked for the facts, so facts that are missing are reported as unknown.
         """
-        return NoReport()
+        return Report()
 
     def check_described(self, _draft: Draft, _value: Mapping[str, Any], /) -> Report:
         """Checks a draft by the facts that the worker reported about the inputs before it began to work."""
-        return NoReport()
+        return Report()
 
     def description(self, _draft: Draft, /) -> Draft | None:
         """A call that describes the draft's inputs that are not known yet; None if there are none."""

@@ -22,7 +22,7 @@ from gdal_mcp.runtime.image import Image
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_and_draft
-from gdal_mcp.toolboxes.preflight import NoReport, Preflight
+from gdal_mcp.toolboxes.preflight import Preflight, Report
 from gdal_mcp.toolboxes.surface import Toolboxes
 from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, ImageSpec, Toolbox
 from sandbox.pool.pool import WarmPool
@@ -129,8 +129,8 @@ class Knowing(Preflight):
     def within(self, _limits: object, /) -> "Knowing":
         return self
 
-    def check(self, _draft: Draft, /, *, described: bool = False) -> NoReport:  # noqa: ARG002
-        return NoReport()
+    def check(self, _draft: Draft, /, *, described: bool = False) -> Report:  # noqa: ARG002
+        return Report()
 
 
 def _companions() -> Callable[[WorkspacePath], Iterator[Path]]:

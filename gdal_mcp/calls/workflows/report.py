@@ -3,13 +3,14 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow, StepState
 from gdal_mcp.calls.workflows.document import WorkflowInvalid
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.toolboxes.preflight import Report
 
 NOT_AS_PREDICTED: Final = "not_as_predicted"  # the code of the check
 
@@ -39,45 +40,38 @@ class StepFinding:
         return dict(self.row)
 
 
-@dataclass(frozen=True)
-class WorkflowReport:
+def workflow_report(checked: CheckedWorkflow) -> Report:
     """The report on a workflow before it runs, with the same parts as the report on any call."""
+    return Report(_figures(checked), _findings(checked))
 
-    checked: CheckedWorkflow
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    untrusted: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def figures(self) -> Mapping[str, int | None] | None:
-        """The bytes and number of files that are published. None if the step that makes one of them has no estimate."""
-        steps = [
-            self.checked.step(name)
-            for name in {publishing.source.step for publishing in self.checked.publishes}
+def _figures(checked: CheckedWorkflow) -> Mapping[str, int | None] | None:
+    """The bytes and number of files that are published. None if the step that makes one of them has no estimate."""
+    steps = [checked.step(name) for name in {publishing.source.step for publishing in checked.publishes}]
+    rows = [step.figures for step in steps if step.figures]
+    if not rows or len(rows) < len(steps):
+        return None
+    return {name: _sum(rows, name) for name in ("output_bytes", "output_files")}
+
+
+def _findings(checked: CheckedWorkflow) -> tuple[StepFinding, ...]:
+    rows = []
+    for step in checked.steps:
+        if step.differences:
+            rows.append(StepFinding(_difference_row(step)))
+        rows += [StepFinding({**check, "step": step.id}) for check in step.checks]
+        rows += [
+            StepFinding(
+                {
+                    "code": "not_checked",
+                    "step": step.id,
+                    "message": f"it was not checked completely; unknown: {text}.",
+                    "suggestion": "It is checked again when it runs.",
+                }
+            )
+            for text in step.unknown
         ]
-        rows = [step.figures for step in steps if step.figures]
-        if not rows or len(rows) < len(steps):
-            return None
-        return {name: _sum(rows, name) for name in ("output_bytes", "output_files")}
-
-    @property
-    def findings(self) -> tuple[StepFinding, ...]:
-        rows = []
-        for step in self.checked.steps:
-            if step.differences:
-                rows.append(StepFinding(_difference_row(step)))
-            rows += [StepFinding({**check, "step": step.id}) for check in step.checks]
-            rows += [
-                StepFinding(
-                    {
-                        "code": "not_checked",
-                        "step": step.id,
-                        "message": f"it was not checked completely; unknown: {text}.",
-                        "suggestion": "It is checked again when it runs.",
-                    }
-                )
-                for text in step.unknown
-            ]
-        return tuple(rows)
+    return tuple(rows)
 
 
 def _difference_row(step: CheckedStep) -> dict[str, str]:

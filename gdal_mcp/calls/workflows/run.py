@@ -27,7 +27,7 @@ from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
 from gdal_mcp.calls.workflows.checked import CheckedWorkflow, find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.publishing import Publishing
-from gdal_mcp.calls.workflows.report import NOT_AS_PREDICTED, WorkflowReport, failed_step, wrong_step
+from gdal_mcp.calls.workflows.report import NOT_AS_PREDICTED, failed_step, workflow_report, wrong_step
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.calls.workflows.self_contained import find_name
 from gdal_mcp.calls.workflows.stepping import StepCalls
@@ -90,7 +90,7 @@ class WorkflowRun(WorkflowOperation):
             detail=run,
         )
         self.accept(draft)
-        return Drafted(draft, WorkflowReport(checked))
+        return Drafted(draft, workflow_report(checked))
 
     def look(self, call: Invocation, preflight: Preflight) -> Draft | None:
         return self.look_of(_get_run(call).checked, call, preflight)

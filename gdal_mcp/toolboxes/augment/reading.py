@@ -6,10 +6,10 @@ concept goes to the one before it.
 """
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import Any, Final, Literal
 
 from gdal_mcp.toolboxes.augment.lexicon import LEXICON, Concept, Meaning, PromptToken, tokens
@@ -116,20 +116,11 @@ def _arguments(text: str) -> Mapping[str, Any] | None:
             or any(keyword.arg is None for keyword in call.keywords)
         ):
             return None
-        return {str(keyword.arg): _json(ast.literal_eval(keyword.value)) for keyword in call.keywords}
+        values = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+        arguments: Mapping[str, Any] = json.loads(json.dumps(values, allow_nan=False))  # tuples become lists
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
-
-
-def _json(value: Any) -> Any:
-    """Converts tuples to lists; only JSON values are accepted."""
-    if isinstance(value, list | tuple):
-        return [_json(entry) for entry in value]
-    if isinstance(value, dict):
-        return {str(key): _json(entry) for key, entry in value.items()}
-    if not isinstance(value, bool | int | str | float | None) or value in (inf, -inf) or value != value:  # noqa: PLR0124
-        raise ValueError(f"{value!r} is not JSON")
-    return value
+    return arguments
 
 
 def items(prompt: str) -> list[Item]:

@@ -76,7 +76,8 @@ def environment(limits: Limits, probed: Probed = NOT_PROBED) -> MappingProxyType
     GDAL detects neither the CPU quota nor the memory limit, so both are set. A fault of GDAL is worked around unless
     its probe found that the image does not have it.
     """
-    own = {"GDAL_NUM_THREADS": str(gdal_threads(limits)), "GDAL_CACHEMAX": str(cache_mib(limits))}
+    cache_mib = max(16, limits.memory_bytes // CACHE_SHARE >> 20)
+    own = {"GDAL_NUM_THREADS": str(gdal_threads(limits)), "GDAL_CACHEMAX": str(cache_mib)}
     return MappingProxyType({**FIXED, **own, **workarounds(probed)})
 
 
@@ -93,11 +94,6 @@ def environment_in(state_dir: Path) -> Environment:
 def not_probed(limits: Limits, _digest: str) -> Mapping[str, str]:
     """The environment in an image without results of probes."""
     return environment(limits)
-
-
-def cache_mib(limits: Limits) -> int:
-    """The size of GDAL's block cache in MiB."""
-    return max(16, limits.memory_bytes // CACHE_SHARE >> 20)
 
 
 def gdal_threads(limits: Limits) -> int:

@@ -39,10 +39,6 @@ def _harmless() -> Sequence[re.Pattern[str]]:
     return [_pattern(text) for text in read("warnings.toml")["harmless"]["patterns"]]
 
 
-def _is_harmless(text: str) -> bool:
-    return not text.strip() or any(pattern.fullmatch(text.strip()) for pattern in _harmless())
-
-
 @cache
 def _errors() -> Sequence[tuple[re.Pattern[str], str]]:
     return [(_pattern(row["pattern"]), row["suggestion"]) for row in read("warnings.toml")["error"]]
@@ -62,7 +58,9 @@ def summarize_messages(
     has_z = bool(layers) and all(str(layer.get("geometry")).startswith("3D ") for layer in layers)
     for message in messages:
         match = _rule(message.text)
-        if match is None and message.level == "warning" and not _is_harmless(message.text):
+        text = message.text.strip()
+        is_harmless = not text or any(pattern.fullmatch(text) for pattern in _harmless())
+        if match is None and message.level == "warning" and not is_harmless:
             counts[UNCLASSIFIED] += message.count
         if match is None or (has_z and match[0]["code"] == "z_lost"):
             continue

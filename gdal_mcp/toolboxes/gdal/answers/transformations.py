@@ -1,10 +1,10 @@
 """A container's report of a change of CRS: PROJ's operations, their accuracy, and a better alternative. Pure.
 
 Invariant: apart from names of operations, `known` contains only numbers, switches and authority codes. The names may
-contain the name of a CRS, which can be text from a file. They are cleaned, and `names` returns them for `untrusted`.
+contain the name of a CRS, which can be text from a file. They are cleaned, and `operations_of` returns them apart, for `untrusted`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
@@ -44,30 +44,32 @@ def known(value: Any) -> Mapping[str, Any] | None:
     return change if any(change.get("operations") or ()) else None
 
 
-def operation_rows(change: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row for each operation. `accuracy` is in metres, None if PROJ does not know it."""
+def _operation_row(change: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any]:
+    """`accuracy` is in metres, None if PROJ does not know it."""
     better = change.get("better") or {}
-    rows = []
-    for operation in filter(None, change["operations"]):
-        row = {
-            "from": change.get("from"),
-            "to": change.get("to"),
-            "operation": [code for code in operation.get("codes") or () if code],
-            "accuracy": operation.get("accuracy"),
-            "ballpark": operation.get("ballpark", False),
-            "grid_missing": bool(better.get("grid_missing")),
+    row = {
+        "from": change.get("from"),
+        "to": change.get("to"),
+        "operation": [code for code in operation.get("codes") or () if code],
+        "accuracy": operation.get("accuracy"),
+        "ballpark": operation.get("ballpark", False),
+        "grid_missing": bool(better.get("grid_missing")),
+    }
+    if operation.get("share", 1) < 1:
+        row["share"] = round(operation["share"], 2)
+    if better:
+        row["better"] = {
+            "operation": [code for code in better.get("codes") or () if code],
+            "accuracy": better.get("accuracy"),
         }
-        if operation.get("share", 1) < 1:
-            row["share"] = round(operation["share"], 2)
-        if better:
-            row["better"] = {
-                "operation": [code for code in better.get("codes") or () if code],
-                "accuracy": better.get("accuracy"),
-            }
-        rows.append(row)
-    return rows
+    return row
 
 
-def names(change: Mapping[str, Any]) -> list[str]:
-    """The names of the operations, in the order of the rows."""
-    return [operation.get("name") or "" for operation in filter(None, change["operations"])]
+def operations_of(changes: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The operations of changes of CRS for a result, and their names for `untrusted`, in the same order."""
+    pairs = [(change, operation) for change in changes for operation in filter(None, change["operations"])]
+    if not pairs:
+        return {}, {}
+    rows = [_operation_row(*pair) for pair in pairs]
+    names = [operation.get("name") or "" for _, operation in pairs]
+    return {"transformation": rows[0] if len(rows) == 1 else rows}, {"transformation": names}

@@ -121,6 +121,11 @@ class Argument:
         return self.needed and not self.exclusion_group
 
     @property
+    def is_usable(self) -> bool:
+        """True if a call may set the argument."""
+        return not self.hidden and self.role is not Role.FORBIDDEN
+
+    @property
     def is_list(self) -> bool:
         return self.type.endswith("_list")
 

@@ -88,7 +88,7 @@ def offered(algorithm: Algorithm) -> Iterator[Argument]:
         return
     for argument in algorithm.arguments:
         owned = argument.role is Role.HOST_OWNED and argument.rule.mode != "replace"
-        if not (owned or argument.hidden or argument.role is Role.FORBIDDEN or argument.name in _UNOFFERED):
+        if argument.is_usable and not owned and argument.name not in _UNOFFERED:
             yield argument
 
 

@@ -71,11 +71,7 @@ def tool_name(path: str) -> str:
 
 
 def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> SearchEntry:
-    usable = [
-        argument
-        for argument in algorithm.arguments
-        if not argument.hidden and argument.role is not Role.FORBIDDEN
-    ]
+    usable = [argument for argument in algorithm.arguments if argument.is_usable]
     own = [argument for argument in usable if argument.name not in _common(catalogue)]
     possible = effects(algorithm)
     always = possible["creates"] == "always" or possible["updates"] or possible["removes"]
@@ -109,11 +105,7 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
     replace an existing output, which is kept for undo; `updates` means that it changes a dataset or a folder in
     place; `sql` has the arguments that take an SQL statement, which a server with --no-sql refuses. Every call reads.
     """
-    usable = [
-        argument
-        for argument in algorithm.arguments
-        if not argument.hidden and argument.role is not Role.FORBIDDEN
-    ]
+    usable = [argument for argument in algorithm.arguments if argument.is_usable]
     outputs = [argument for argument in usable if argument.role is Role.OUTPUT]
     known = read("effects.toml")
     removes = algorithm.path in known["removes"]

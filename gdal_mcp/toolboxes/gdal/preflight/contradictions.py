@@ -67,18 +67,13 @@ def _of_layers(predicted: DatasetFacts, reported: DatasetFacts) -> Iterator[tupl
     if "" not in types and types[0] != types[1]:
         yield "geometry type", types
     elif "" not in types and predicted.driver in _KEEPS_DIMENSIONS:
-        yield from _of_dimensions(predicted.geometry, reported.geometry)
+        before, after = dimensions(predicted.geometry), dimensions(reported.geometry)
+        if before and before != after:  # a type without heights and measures predicts nothing about them
+            yield "coordinates", (f"XY{before}", f"XY{after}")
     if predicted.schema is not None and len(predicted.schema.fields) != reported.fields:
         yield "number of fields", (str(len(predicted.schema.fields)), str(reported.fields))
     if predicted.features and reported.features == 0:
         yield "number of features", (str(predicted.features), "0")
-
-
-def _of_dimensions(predicted: str, reported: str) -> Iterator[tuple[str, Pair]]:
-    """Yields lost heights and measures. A type without them predicts nothing about them."""
-    both = dimensions(predicted), dimensions(reported)
-    if both[0] and both[0] != both[1]:
-        yield "coordinates", (f"XY{both[0]}", f"XY{both[1]}")
 
 
 def _geometry(facts: DatasetFacts) -> str:

@@ -136,10 +136,11 @@ def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
         # NBITS stores fewer bits than the type has
         exact = uncompressed and not sparse and not call.option("NBITS")
         nanos = output.pixels * output.bands * size.certain * cost.pixel_ns
+        bands = [dataset.raw_bytes // max(dataset.bands, 1) for dataset in call.inputs if dataset]
         least = LowerBounds(
             bytes=int(output.raw_bytes * size.certain) if exact else 0,
             files=1,
-            memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
+            memory_bytes=int(max(bands, default=0) * cost.held_input * call.certain),
             seconds=0.0 if sparse else _certain_seconds(call, nanos),
         )
     return Estimate(
@@ -268,11 +269,6 @@ def _tiles(call: AlgorithmCall) -> Estimate | None:
     )
 
 
-def _largest_band(call: AlgorithmCall) -> int:
-    """The size of the largest input band in bytes, uncompressed."""
-    return max((dataset.raw_bytes // max(dataset.bands, 1) for dataset in call.inputs if dataset), default=0)
-
-
 def _certain_seconds(call: AlgorithmCall, nanos: float) -> float:
     """The lower bound of an estimated time in seconds: for faster machines and easier data, with all CPUs in use."""
     return nanos * _NANO / table().general["doubt"] / max(1.0, call.limits.cpus)
@@ -289,7 +285,10 @@ class LimitViolation:
 
     @property
     def message(self) -> str:
-        least, most = (self._with_unit(number) for number in (self.number, self.limit))
+        least, most = (
+            size_text(number) if "bytes" in self.what else f"{number:,.0f}"
+            for number in (self.number, self.limit)
+        )
         return f"the call would need at least {least} ({self.what}), by a cautious estimate; the limit is {most}."
 
     @property
@@ -298,9 +297,6 @@ class LimitViolation:
             "Ask for less: a coarser resolution, a smaller size or extent, fewer zoom levels. Whoever runs the server can allow it "
             f"with {self.setting}."
         )
-
-    def _with_unit(self, number: float) -> str:
-        return size_text(number) if "bytes" in self.what else f"{number:,.0f}"
 
 
 def size_text(number: float) -> str:

@@ -7,13 +7,16 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import Field
 
 from gdal_mcp.remote.places import Remote
 from gdal_mcp.toolboxes.gdal.answers import transformations
 from gdal_mcp.toolboxes.gdal.answers.described import LOOK, value_range
 from gdal_mcp.toolboxes.gdal.answers.described import facts as known_facts
-from gdal_mcp.toolboxes.gdal.answers.words import valid_parts
+from gdal_mcp.toolboxes.gdal.answers.words import Box as BoxList
+from gdal_mcp.toolboxes.gdal.answers.words import Flag, many, shape, valid_parts
 from sandbox.workspace import WorkspacePath
 
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS of the context
@@ -40,10 +43,13 @@ SELF_CONTAINED: Final = frozenset(
 ) | {"ESRI Shapefile", "MapInfo File"}
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # limit of a coordinate
-_COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts rounded_keys date_texts unit_texts geometry_texts number_fields layer_names".split()
-_MAX_COLUMNS: Final = 20  # columns of each kind
-_MAX_NAME: Final = 64  # characters of a column name
-_MAX_FIELDS: Final = 200  # fields of a schema
+_KINDS: Final = "number_texts mixed_texts comma_texts long_texts rounded_keys date_texts unit_texts geometry_texts number_fields layer_names".split()
+_Name = Annotated[str, Field(strict=True, max_length=64)]
+_Names = Annotated[list[_Name], Field(max_length=200)]
+_COLUMNS: Final = shape(**dict.fromkeys(_KINDS, many(_Name, 20)))
+# a missing column would also be missing in the checks, so a list with an invalid name is invalid
+_SCHEMA: Final = shape(layer=_Names, fields=_Names, geometries=_Names, feature_id=_Name)
+_PLACE: Final = shape(degrees=Flag, extent=BoxList)
 _HALF: Final = 180.0  # degrees
 _MAX_CRS: Final = 16  # number of CRSs for which the extent of one file is stored
 
@@ -225,50 +231,29 @@ def _vector(
 
 
 def _schema(columns: Mapping[str, Any]) -> LayerSchema | None:
-    """The schema of a layer; None unless every name is a short text.
-
-    A missing column would also be missing in the checks.
-    """
-    lists = [columns.get(key) for key in ("layer", "fields", "geometries")]
-    if not all(isinstance(names, list) and len(names) <= _MAX_FIELDS for names in lists):
+    """The schema of a layer; None unless every name is a short text."""
+    known = valid_parts(_SCHEMA, columns)
+    layer, fields, geometries = (known.get(key) for key in ("layer", "fields", "geometries"))
+    if fields is None or geometries is None or not layer or len(layer) > 1:
         return None
-    layer, fields, geometries = (tuple(names) for names in lists if names is not None)
-    if len(layer) != 1 or not all(
-        isinstance(name, str) and len(name) <= _MAX_NAME for name in (*layer, *fields, *geometries)
-    ):
-        return None
-    feature_id = columns.get("feature_id")
-    if not isinstance(feature_id, str) or len(feature_id) > _MAX_NAME:
-        feature_id = ""
-    return LayerSchema(layer[0], fields, geometries, feature_id=feature_id)
+    return LayerSchema(layer[0], tuple(fields), tuple(geometries), feature_id=known.get("feature_id") or "")
 
 
 def _columns(columns: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
-    return {
-        key: tuple(
-            name for name in names[:_MAX_COLUMNS] if isinstance(name, str) and 0 < len(name) <= _MAX_NAME
-        )
-        for key, names in columns.items()
-        if key in _COLUMNS and isinstance(names, list)
-    }
+    known = valid_parts(_COLUMNS, columns)
+    return {key: tuple(filter(None, names)) for key, names in known.items() if names is not None}
 
 
 def _place(value: Any) -> CrsExtent:
     """The extent of the data in one CRS. The worker's value is None for a CRS that PROJ does not know."""
-    place = _mapping(value)
-    degrees = place.get("degrees")
-    crs_extent = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
-    return replace(crs_extent, known=value is not None)
-
-
-def _crs_extent(value: Any, *, degrees: bool | None) -> CrsExtent:
-    box = _box(value)
-    if box is None and degrees and isinstance(value, list) and len(value) == 4:
+    place = valid_parts(_PLACE, value)
+    degrees, numbers = place.get("degrees"), place.get("extent")
+    box = _box(numbers)
+    if box is None and degrees and numbers:
         # PROJ returns a west greater than the east for data across the antimeridian
-        west, south, east, north = value
-        turned = [west, south, east + 360, north] if type(east) in (int, float) else value
-        return CrsExtent(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
-    return CrsExtent(degrees, box)
+        box = _box([numbers[0], numbers[1], numbers[2] + 360, numbers[3]])
+        return CrsExtent(degrees, box, box is not None and box[2] - box[0] < _HALF)
+    return CrsExtent(degrees, box, known=value is not None)
 
 
 def _tilted(facts: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -296,15 +281,9 @@ def union_extent(boxes: Sequence[Box]) -> Box | None:
     return min(west), min(south), max(east), max(north)
 
 
-def _box(value: Any) -> Box | None:
-    """A box (west, south, east, north); None if the value is not one."""
-    if (
-        not isinstance(value, list)
-        or len(value) != 4
-        or any(type(number) not in (int, float) for number in value)
-    ):
-        return None
-    west, south, east, north = value
+def _box(numbers: Sequence[float] | None) -> Box | None:
+    """A box (west, south, east, north); None if there is none, or if it is impossible."""
+    west, south, east, north = numbers or (0, 0, -1, 0)
     possible = -_MAX < west <= east < _MAX and -_MAX < south <= north < _MAX
     return (west, south, east, north) if possible else None
 

@@ -101,7 +101,8 @@ def _as_stored(layer: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
     if layer.schema and keeps and not _is_id_field(layer.schema.feature_id, layer.schema.fields):
         drawn = (*layer.schema.geometries, *_GEOMETRY_NAMES)
         schema = LayerSchema(named, layer.schema.fields, drawn, is_predicted=True)
-    if layer.geometry != "None" and (call.driver not in _KEEPS_CRS or _is_rfc7946(call)):
+    rfc7946 = call.switched_on("RFC7946", "layer-creation-option")
+    if layer.geometry != "None" and (call.driver not in _KEEPS_CRS or rfc7946):
         layer = replace(layer, crs=None, has_crs=None, degrees=None, extent=None)
     if layer.geometry != "None" and call.driver == "CSV":  # CSV stores it as text or leaves it out
         layer = replace(layer, geometry="")
@@ -111,10 +112,6 @@ def _as_stored(layer: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
 def _is_id_field(feature_id: str, fields: Sequence[str]) -> bool:
     """True if the column of feature ids is a field too, as the property `id` of GeoJSON. Some commands then make no field of it."""
     return bool(feature_id) and feature_id.lower() in {field.lower() for field in fields}
-
-
-def _is_rfc7946(call: AlgorithmCall) -> bool:
-    return call.switched_on("RFC7946", "layer-creation-option")
 
 
 def _selected(call: AlgorithmCall) -> DatasetFacts | None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, PrintedOutput, Work
 from gdal_mcp.remote.places import label
+from gdal_mcp.toolboxes.gdal.answers.transformations import operations_of
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.algorithm_calls import MAIN_INPUTS, calls_of
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct
@@ -30,6 +31,8 @@ from gdal_mcp.toolboxes.gdal.preflight.description import (
     every_crs,
 )
 from gdal_mcp.toolboxes.gdal.preflight.estimate import (
+    Estimate,
+    LimitViolation,
     estimate,
     uncertain_space,
     violation,
@@ -37,13 +40,26 @@ from gdal_mcp.toolboxes.gdal.preflight.estimate import (
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
 from gdal_mcp.toolboxes.gdal.preflight.facts import SELF_CONTAINED, DatasetFacts, FactsCache, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.predict import gaps, predicted
-from gdal_mcp.toolboxes.gdal.preflight.report import PreflightReport
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
+from gdal_mcp.toolboxes.preflight import Report
 from sandbox.template import Limits
 from sandbox.workspace import WorkspacePath
 
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 _CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *fields.CHECKS, *sql.CHECKS)
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightReport(Report):
+    """The result of examining a draft."""
+
+    findings: tuple[Finding, ...] = ()
+    estimate: Estimate | None = None
+    violation: LimitViolation | None = None  # a limit that the call certainly exceeds
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.refuses)
 
 
 @dataclass(frozen=True)
@@ -95,7 +111,8 @@ class Preflight:
         all_findings = [
             with_suggested_call(finding, draft, calls[0].path, self.catalogue) for finding in all_findings
         ]
-        return PreflightReport(cost, broken, distinct(all_findings), tuple(change for change, _ in changed))
+        figures, operations = cost.figures if cost else None, operations_of([change for change, _ in changed])
+        return PreflightReport(figures, distinct(all_findings), *operations, cost, broken)
 
     def _findings(self, calls: Sequence[AlgorithmCall], draft: Draft) -> Iterator[Finding]:
         """The findings of each step of a pipeline, with the number of the step."""

@@ -24,6 +24,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import changed_shapes, invalid_sources, layer_checks
 
 MAX_LAYERS = 10  # layers that are compared
+# formulas that specify which part of complex numbers they use
 PARTS_OF_COMPLEX = tuple(f"--calc={name}" for name in ("mod", "phase", "real", "imag", "intensity", "conj"))
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # pixels of all bands together
@@ -35,7 +36,8 @@ def output_checks(path, dataset, facts, rows, origin):
     if has_pixels(dataset):
         yield from pixel_checks(path, dataset, facts, rows, origin)
     lost = any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts}))
-    if lost and not takes_part(origin.options):
+    by_formula = "--dialect=builtin" in origin.options and set(PARTS_OF_COMPLEX) & set(origin.options)
+    if lost and not by_formula:
         yield {"code": "imaginary_lost"}
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
@@ -101,11 +103,6 @@ def left_out(dataset, origin):
 
 def unwritten(dataset, origin):
     return (0, 0) if origin.updates or not has_pixels(dataset) else unwritten_blocks(dataset, origin.options)
-
-
-def takes_part(options):
-    """True if a formula specifies which part of complex numbers it uses."""
-    return "--dialect=builtin" in options and any(word in PARTS_OF_COMPLEX for word in options)
 
 
 def is_complex(source):

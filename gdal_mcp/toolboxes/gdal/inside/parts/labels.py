@@ -44,8 +44,9 @@ def raster_checks(dataset, sources):
         readable = [source for source in opened if source is not None]
         before = set().union(*map(labels_of, readable))
         lost = before - labels_of(dataset)
-        if is_placed(dataset):
-            lost -= {*POSITIONS}
+        transform = dataset.GetGeoTransform(can_return_null=True)
+        if transform is not None and dataset.GetSpatialRef() is not None:
+            lost -= {*POSITIONS}  # they may have been used for the coordinates of the pixels
         # items of several inputs, such as the time of each picture, do not describe what is made of all
         if len(readable) == 1 and items_of(readable[0]) - items_of(dataset):
             lost.add("metadata_items")
@@ -61,17 +62,13 @@ def labels_of(dataset):
         "color_table": any(band.GetColorTable() is not None for band in bands),
         "attribute_table": any(map(has_attributes, bands)),
         "band_descriptions": any(band.GetDescription() for band in bands),
-        "units": any(map(has_unit, bands)),
+        # numbers without a unit are taken for metres
+        "units": any(unit_of(band) not in ("", "metre") for band in bands),
         "metadata_domains": bool(domains - set(OWN_DOMAINS)),
         "control_points": dataset.GetGCPCount() > 0,
         **{name: bool(dataset.GetMetadata(domain)) for name, domain in POSITIONS.items() if domain},
     }
     return {name for name, there in present.items() if there}
-
-
-def is_placed(dataset):
-    """True if pixels have coordinates in a CRS, which control points and sensor models may have been used for."""
-    return dataset.GetGeoTransform(can_return_null=True) is not None and dataset.GetSpatialRef() is not None
 
 
 def items_of(dataset):
@@ -84,11 +81,6 @@ def items_of(dataset):
 def has_attributes(band):
     table = band.GetDefaultRAT()
     return table is not None and table.GetRowCount() > 0
-
-
-def has_unit(band):
-    """True for a unit other than the metre, because numbers without a unit are taken for metres."""
-    return unit_of(band) not in ("", "metre")
 
 
 def layer_checks(dataset, sources):

@@ -126,12 +126,10 @@ class Pair:
             if new is not None and not same_clock and (old.digest, old.nulls) != (new.digest, new.nulls):
                 changes.setdefault(what_happened(old, new), []).append(place)
         yield from ({"code": code, "fields": places} for code, places in changes.items())
-        if self.driver == "ESRI Shapefile" and (blanks := self._blanks()):
+        # a shapefile stores empty texts and NULL in one way
+        blanks = sum(column.blank for column in self.before.columns if 0 < column.blank < column.nulls)
+        if self.driver == "ESRI Shapefile" and blanks:
             yield {"code": "empty_texts_lost", "count": blanks}
-
-    def _blanks(self):
-        """The number of empty texts in fields that also have NULL: a shapefile stores both in one way."""
-        return sum(column.blank for column in self.before.columns if 0 < column.blank < column.nulls)
 
     def ids(self):
         """Reports lost feature ids: the layer has them neither as ids nor as a field, and they do more than count

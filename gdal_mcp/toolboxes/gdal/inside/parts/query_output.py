@@ -20,6 +20,10 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
 )
+TIMES = (
+    (ogr.OFTDate, DATE, datetime.date.fromisoformat),
+    (ogr.OFTDateTime, MOMENT, datetime.datetime.fromisoformat),
+)
 INT32 = 1 << 31
 
 
@@ -136,22 +140,12 @@ def field_definitions(result, numbers, rows):
         yield field
 
 
-def is_date(text):
-    """True for a valid calendar date; part numbers can look like dates."""
+def is_time(text, pattern, parse):
+    """True for a valid date or moment; part numbers can look like dates."""
     try:
-        return bool(DATE.fullmatch(text) and datetime.date.fromisoformat(text))
+        return bool(pattern.fullmatch(text) and parse(text))
     except ValueError:
         return False
-
-
-def is_moment(text):
-    try:
-        return bool(MOMENT.fullmatch(text) and datetime.datetime.fromisoformat(text))
-    except ValueError:
-        return False
-
-
-TIMES = ((ogr.OFTDate, is_date), (ogr.OFTDateTime, is_moment))
 
 
 def field_definition(name, values):
@@ -162,5 +156,7 @@ def field_definition(name, values):
     elif kinds and kinds <= {int, float}:
         field_type = ogr.OFTReal
     elif kinds == {str}:
-        field_type = next((kind for kind, fits in TIMES if all(map(fits, values))), field_type)
+        field_type = next(
+            (kind for kind, *how in TIMES if all(is_time(value, *how) for value in values)), field_type
+        )
     return ogr.FieldDefn(name, field_type)

@@ -64,7 +64,9 @@ class Tables:
         own = set(outline["own_tables"]) if outline is not None else set()
         names = [name for name in self._sources if name in reads]
         twice = sum(reads[name] for name in names) > 1 or any(reads.get(name, 0) > 1 for name in own)
-        matched = outline is not None and any(self._compares(name, outline["matched"]) for name in names)
+        matched = outline is not None and any(
+            not self._texts[self._sources[name][1]].isdisjoint(outline["matched"]) for name in names
+        )
         if own & set(names) or not (names and (twice or matched)):
             return ""
         # SQLite passes no conditions on to a subquery with a LIMIT, and reads it row by row
@@ -73,9 +75,6 @@ class Tables:
         named = (self._sources[name][0].replace('"', '""') for name in names)
         tables = (f'"{name}" AS {how}(SELECT {ids}* FROM "{SOURCE}{name}"{end})' for name in named)  # noqa: S608 - names of layers
         return ", ".join(tables)
-
-    def _compares(self, name, matched):
-        return not self._texts[self._sources[name][1]].isdisjoint(matched)
 
 
 def matched_by_gdal(dataset, layer):

@@ -4,7 +4,7 @@ import itertools
 
 from osgeo import ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.extents import outside
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import outside, raster_extent
 from gdal_mcp.toolboxes.gdal.inside.parts.overviews import overview_checks, unexamined_when_reduced
 from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import statistics_checks
@@ -27,14 +27,10 @@ def raster_checks(dataset, *, reads, reduced):
     yield from overview_checks(dataset)
     if reduced:
         yield from unexamined_when_reduced(dataset)
-    corner = dataset.GetGeoTransform(can_return_null=True) if reads else None
-    if corner is not None and not (corner[2] or corner[4]):
-        x, y = (
-            sorted([corner[0], corner[0] + corner[1] * dataset.RasterXSize]),
-            sorted([corner[3], corner[3] + corner[5] * dataset.RasterYSize]),
-        )
-        if outside([x[0], y[0], x[1], y[1]], dataset.GetSpatialRef()):
-            yield {"code": "extent_outside_crs"}
+    transform = dataset.GetGeoTransform(can_return_null=True) if reads else None
+    north_up = transform is not None and not (transform[2] or transform[4])
+    if north_up and outside(raster_extent(dataset), dataset.GetSpatialRef()):
+        yield {"code": "extent_outside_crs"}
 
 
 def layer_checks(layer, *, reads):

@@ -47,11 +47,13 @@ def layer_checks(dataset, rows, origin):
     clock, driver = origin.clock, dataset.GetDriver().ShortName
     clock.limit(row["features"] for row in rows)
     readable = opened_sources(origin)
+    source_layers = [layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS)]
     keeps, sources = origin.expected, readable
     if "fields" not in keeps and origin.again and not origin.updates and driver not in KEEP_ALL:
         with quiet():
             sources = [dataset for dataset in [origin.again()] if dataset is not None]
         keeps = (*keeps, *AGAIN)
+    joins = "concat" in origin.options and "--mode=stack" not in origin.options  # one layer of several
     for number, row in enumerate(rows[:MAX_LAYERS]):
         if row["features"] == 0 and driver in OWN_LAYERS:
             continue
@@ -69,17 +71,16 @@ def layer_checks(dataset, rows, origin):
             checks += pair.ids() if sources is readable else ()
             after, empty = pair.after, pair.before.empty
         if after.empty and (sources is not readable or source is None):
-            layers = (layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS))
-            empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
+            empty = max((Survey(layer, clock, kinds=()).empty for layer in source_layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
-        checks += measured_before(layer, readable, origin)
-        source_layers = [layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS)]
+        checks += () if origin.updates else part("measured_fields").field_checks(layer, source_layers)
         checks += part("digits").digit_checks(layer, after, source_layers, clock, driver)
-        checks += type_checks(layer, source_layers) if merges_layers(origin.options) else ()
+        checks += type_checks(layer, source_layers) if joins else ()
         checks += emptied_fields(layer, source_layers) if "set-field-type" in origin.options else ()
         undeclared = row["geometry"] == "Unknown (any)" and after.is_complete and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
-        if driver in DECLARED and undeclared and makes_columns(origin.options):
+        by_sql = any(word == "sql" or word.startswith("--sql=") for word in origin.options)
+        if driver in DECLARED and undeclared and by_sql:
             kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
             kind += "Z" * after.has_z + "M" * after.has_m
             checks.append({"code": "geometry_type_undeclared", "geometry": kind})
@@ -99,11 +100,6 @@ def opened_sources(origin):
     if len(readable) < len(facts) and "fields" in origin.expected:
         skip("features_lost", "fields_lost", "value_lost", "coordinates_changed")
     return readable
-
-
-def merges_layers(options):
-    """True if the command makes one layer of several."""
-    return "concat" in options and "--mode=stack" not in options
 
 
 def type_checks(layer, sources):
@@ -151,12 +147,6 @@ def values_of(layer, name):
     return count
 
 
-def measured_before(layer, readable, origin):
-    """Checks fields whose values were measured from the geometries of the inputs."""
-    sources = [source for dataset in readable for source in layers_of(dataset, MAX_LAYERS)]
-    return [] if origin.updates else part("measured_fields").field_checks(layer, sources)
-
-
 def was_empty(name, readable):
     """True if the layer of that name is empty in an input too, such as the routes of a GPX file."""
     layers = (dataset.GetLayerByName(name) for dataset in readable)
@@ -170,11 +160,6 @@ def is_empty(layer):
         layer.ResetReading()
         count = int(layer.GetNextFeature() is not None)
     return count == 0
-
-
-def makes_columns(options):
-    """True if an SQL statement creates the output."""
-    return any(word == "sql" or word.startswith("--sql=") for word in options)
 
 
 def changed_shapes(dataset, origin):

@@ -82,7 +82,8 @@ def other_longitudes(call: AlgorithmCall) -> Iterator[Finding]:
     One range is -180 to 180, the other 0 to 360. Boxes across longitude 180 are found too.
     """
     facts, numbers = call.input, call.numbers("bbox", 4)
-    if facts is None or facts.extent is None or not (facts.degrees or _is_degrees(call)):
+    in_degrees = call.target_degrees or call.text("bbox-crs").upper() in ("EPSG:4326", "OGC:CRS84")
+    if facts is None or facts.extent is None or not (facts.degrees or in_degrees):
         return
     if numbers and numbers[0] > numbers[2] and call.path in (*_CLIPS, "raster reproject"):
         yield from _turned_box(call, (numbers[0], numbers[1], numbers[2], numbers[3]))
@@ -189,10 +190,6 @@ def _by_warping(call: AlgorithmCall, box: Box) -> Mapping[str, tuple[str, ...] |
 
 def _texts(numbers: Sequence[float]) -> tuple[str, ...]:
     return tuple(f"{number:.17g}" for number in numbers)
-
-
-def _is_degrees(call: AlgorithmCall) -> bool:
-    return call.text("bbox-crs").upper() in ("EPSG:4326", "OGC:CRS84") or bool(call.target_degrees)
 
 
 def _is_shifted(box: Box, extent: Box) -> bool:

@@ -34,9 +34,9 @@ _READS_OTHERWISE: Final = ("open-option", "input-layer", "ignore-missing-fields"
 
 
 def field_missing(call: AlgorithmCall) -> Iterator[Finding]:
-    if not call.driver and not any(
-        dataset.schema and dataset.schema.is_predicted for dataset in _datasets(call)
-    ):
+    datasets = [call.vector, *call.others.values(), *call.tables.values()]
+    schemas = [dataset.schema for dataset in datasets if dataset and dataset.schema]
+    if not call.driver and not any(schema.is_predicted for schema in schemas):
         return  # a call that only reads needs no approval, and GDAL's error comes with the existing names
     missing = [*_named(call), *_of_statement(call), *_of_condition(call)]
     if missing:
@@ -50,14 +50,6 @@ def not_polygons(call: AlgorithmCall) -> Iterator[Finding]:
     facts = _dataset(call, argument)
     if facts is not None and facts.kind == "vector" and family(facts.geometry) not in ("", POLYGON):
         yield make_finding("not_polygons", {"geometry": family(facts.geometry)}, refuses=True)
-
-
-def _datasets(call: AlgorithmCall) -> Iterator[DatasetFacts]:
-    yield from (
-        dataset
-        for dataset in (call.vector, *call.others.values(), *call.tables.values())
-        if dataset is not None
-    )
 
 
 def _dataset(call: AlgorithmCall, argument: str) -> DatasetFacts | None:

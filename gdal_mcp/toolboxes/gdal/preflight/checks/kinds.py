@@ -41,7 +41,9 @@ def findings(
         if dataset is not None and takes is not None and _is_other(dataset, takes, catalogue):
             words = {"name": label(located), "kind": dataset.kind, "takes": takes, "path": algorithm.path}
             instead = _counterpart(algorithm, name, dataset.kind, catalogue)
-            yield _wrong_kind(words, instead, fits=_fits(draft, dataset.kind, catalogue))
+            output = draft.output
+            fits = output is None or driver_for(catalogue, output.target.name, dataset.kind) is not None
+            yield _wrong_kind(words, instead, fits=fits)
             return
 
 
@@ -57,11 +59,6 @@ def _counterpart(algorithm: Algorithm, name: str, kind: Kind, catalogue: Catalog
     """The command of the same name for the other kind; "" if there is none or the dataset is not its main input."""
     path = f"{kind} {algorithm.path.partition(' ')[2]}"
     return path if name in _MAIN and path in catalogue.algorithms and path != algorithm.path else ""
-
-
-def _fits(draft: Draft, kind: Kind, catalogue: Catalogue) -> bool:
-    """True if there is no output, or its name fits a format of this kind."""
-    return draft.output is None or driver_for(catalogue, draft.output.target.name, kind) is not None
 
 
 def _wrong_kind(words: Mapping[str, str], instead: str, *, fits: bool) -> Finding:

@@ -72,20 +72,15 @@ def mistaken(call: AlgorithmCall) -> Iterator[Finding]:
 
 def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
     statements = _statements(call)
-    mixed = _columns(call, "mixed_texts")
-    units = _columns(call, "unit_texts")
-    columns = _columns(call, "number_texts", detected=False)
+    compared = {name for text in statements for name in reading.columns_compared(text)}
+    as_numbers = compared.union(*map(reading.columns_added, statements))
     if any(map(reading.compares_text_of_date, statements)):
         yield make_finding("date_compared")
-    elif mixed and any(
-        reading.compares(statement, mixed) or reading.adds_up(statement, mixed) for statement in statements
-    ):
+    elif as_numbers & _columns(call, "mixed_texts"):
         yield make_finding("mixed_compared")
-    elif units and any(
-        reading.compares(statement, units) or reading.adds_up(statement, units) for statement in statements
-    ):
+    elif as_numbers & _columns(call, "unit_texts"):
         yield make_finding("units_compared")
-    elif columns and any(reading.compares(statement, columns) for statement in statements):
+    elif compared & _columns(call, "number_texts", detected=False):
         by_csv = call.vector and call.vector.driver == "CSV"
         yield make_finding(
             "text_compared", change={"open-option": ("AUTODETECT_TYPE=YES",)} if by_csv else None
@@ -107,8 +102,8 @@ def misread(call: AlgorithmCall) -> Iterator[Finding]:
             yield make_finding(name)
 
 
-def _columns(call: AlgorithmCall, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
-    """The columns of a kind in the tables of the call.
+def _columns(call: AlgorithmCall, kind: str, *, detected: bool | None = None) -> set[str]:
+    """The lower-case names of the columns of a kind in the tables of the call.
 
     With `detected`, only those of tables for which the call requests type detection; if it is False, only those of
     other tables.
@@ -116,7 +111,7 @@ def _columns(call: AlgorithmCall, kind: str, *, detected: bool | None = None) ->
     detects = any("AUTODETECT_TYPE" in option.upper() for option in call.texts("open-option"))
     tables = [table for table in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if table]
     fit = [table for table in tables if detected in (None, detects and table.driver == "CSV")]
-    return tuple(name for table in fit if table.kind == "vector" for name in table.columns.get(kind, ()))
+    return {name.lower() for table in fit if table.kind == "vector" for name in table.columns.get(kind, ())}
 
 
 def compares_all(call: AlgorithmCall) -> Iterator[Finding]:

@@ -69,17 +69,13 @@ def geojson(call: AlgorithmCall) -> Iterator[Finding]:
             yield make_finding("decimals_rounded")
         return
     is_table = call.path == "raster zonal-stats" and not call.flag("include-geom")
-    if call.updates or is_table or _may_move(call.text("sql")) or call.text("crs"):
+    may_move = reading.changes_crs(call.text("sql")) or is_unread(call.text("sql"))
+    if call.updates or is_table or may_move or call.text("crs"):
         return
     facts, target = call.vector or call.input, call.target_crs
     known = facts is not None and facts.has_crs and facts.degrees is False and not call.text("output-crs")
     if (target is not None or known) and (target or "").strip().upper() not in _WGS84:
         yield make_finding("geojson_not_wgs84", change={"layer-creation-option": ("RFC7946=YES",)})
-
-
-def _may_move(sql: str) -> bool:
-    """True if SQL changes a CRS, or cannot be parsed."""
-    return reading.changes_crs(sql) or is_unread(sql)
 
 
 def coarse_tiles(call: AlgorithmCall) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # functions that measure, each with the power of the unit and the number of arguments from which the function measures
 # on the ellipsoid, in metres
-_MEASURES: Final[Mapping[str, tuple[int, int]]] = {
+MEASURES: Final[Mapping[str, tuple[int, int]]] = {
     "area": (2, 2),
     **dict.fromkeys(("length", "3dlength", "glength", "perimeter"), (1, 2)),
     "distance": (1, 3),
@@ -36,9 +36,9 @@ def _measured(term: "Expr", budget: Budget) -> Mapping[str, Any] | None:
     while function(call) in _SAME_UNIT and call.expressions:
         call = plain(call.expressions[0])
     name = function(call)
-    if name == "length" or bare(name) not in _MEASURES:  # LENGTH without a prefix counts characters
+    if name == "length" or bare(name) not in MEASURES:  # LENGTH without a prefix counts characters
         return None
-    power, on_ellipsoid = _MEASURES[bare(name)]
+    power, on_ellipsoid = MEASURES[bare(name)]
     places = {origin for part in call.expressions[:2] for origin in origins(part, budget)}
     return {
         "column": term.alias or text_of(term),

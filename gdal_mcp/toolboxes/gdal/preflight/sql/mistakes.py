@@ -61,7 +61,9 @@ def _of_node(node: "Expr") -> Iterator[str]:
 
 
 def _of_call(node: "Expr") -> Iterator[str]:
-    if node.key == "window" and function(node.this) == "last_value" and _ends_at_row(node):
+    # an ordered window without a frame ends at the current row
+    ends_at_row = node.args.get("order") is not None and node.args.get("spec") is None
+    if node.key == "window" and function(node.this) == "last_value" and ends_at_row:
         yield "last_value_so_far"
     if function(node) in _DATE_PARTS and any(
         part.name.lower() == "localtime" for part in node.expressions[1:]
@@ -75,11 +77,6 @@ def _is_reversed(between: "Expr") -> bool:
     """True for a BETWEEN whose limits are whole numbers in the wrong order."""
     low, high = (number(between.args[name]) for name in ("low", "high"))
     return bool(low and high) and int(low) > int(high)
-
-
-def _ends_at_row(window: "Expr") -> bool:
-    """True for an ordered window without a frame, which ends at the current row."""
-    return window.args.get("order") is not None and window.args.get("spec") is None
 
 
 def _is_in_degrees(call: "Expr") -> bool:

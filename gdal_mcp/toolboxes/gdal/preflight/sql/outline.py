@@ -26,7 +26,6 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     name_of,
     number,
     plain,
-    queries,
     selected,
     text_of,
     tree_of,
@@ -74,7 +73,9 @@ def outline_of(text: str) -> Data | None:
         "added": sorted(_added(tree)),
         "excluded": [text_of(node.args["query"]) for node in _excluding(tree)],
         "unions": list(_unions(tree)),
-        "selects": [outline_of_select(select) for select in queries(tree) if not _is_tested(select)],
+        "selects": [
+            outline_of_select(node) for node in tree.walk() if node.key == "select" and not _is_tested(node)
+        ],
     }
 
 
@@ -132,7 +133,7 @@ def _matched(tree: "Expr") -> set[str]:
 
 def _tested_for_null(tree: "Expr") -> set[str]:
     """Columns that are tested for NULL, replaced if NULL, or counted, unless empty texts are handled too."""
-    tests = (node for node in tree.walk() if _is_null_test(node))
+    tests = (node for node in tree.walk() if node.key == "is" and node.expression.key == "null")
     tested = {test.this.name.lower() for test in tests if test.this.key == "column"}
     counts = (
         call.expressions[0] for call in calls(tree.walk()) if function(call) in _OF_NULLS and call.expressions
@@ -144,10 +145,6 @@ def _tested_for_null(tree: "Expr") -> set[str]:
         node.parent for node in tree.walk() if node.is_string and not node.name and node.parent is not None
     )
     return tested - {column.name.lower() for node in blank for column in columns(node.walk())}
-
-
-def _is_null_test(node: "Expr") -> bool:
-    return node.key == "is" and node.expression.key == "null"
 
 
 def _divided(tree: "Expr") -> Iterator[set[str]]:

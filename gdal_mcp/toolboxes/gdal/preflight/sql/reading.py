@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import is_flat_length
+from gdal_mcp.toolboxes.gdal.preflight.sql.measures import MEASURES
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
     TRANSFORMS,
@@ -32,23 +33,10 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-# functions that measure in CRS units, with the number of arguments from which they measure on the ellipsoid
-_MEASURES: Final = {
-    **dict.fromkeys(("area", "length", "glength", "perimeter"), 2),
-    "distance": 3,
-    **dict.fromkeys(
-        (
-            "buffer",
-            "maxdistance",
-            "dwithin",
-            "simplify",
-            "simplifypreservetopology",
-            "snaptogrid",
-            "segmentize",
-        ),
-        99,
-    ),
-    **dict.fromkeys(("concavehull", "offsetcurve", "hausdorffdistance", "frechetdistance"), 99),
+# further functions that compute in CRS units, with the number of arguments from which they compute on the ellipsoid
+_PLANAR: Final = {
+    **dict.fromkeys("buffer dwithin simplify simplifypreservetopology snaptogrid segmentize".split(), 99),
+    **dict.fromkeys("concavehull offsetcurve hausdorffdistance frechetdistance".split(), 99),
     "ptdistwithin": 4,
 }
 _RELATIONS: Final = frozenset(
@@ -102,10 +90,7 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
 
 def measures(statement: str) -> bool:
     """True if a statement measures geometries in the CRS of their table, and not on the ellipsoid."""
-    tree = tree_of(statement)
-    named = tree is not None and any(
-        column.name.lower() == "ogr_geom_area" for column in columns(tree.walk())
-    )
+    named = any(column.name.lower() == "ogr_geom_area" for column in columns(_nodes(statement)))
     return named or any(not origin.code for origin in _measured(statement))
 
 
@@ -132,10 +117,8 @@ def sorts(statement: str) -> bool:
 
 def tables_read(text: str) -> frozenset[str]:
     """The casefolded names of tables that a statement reads and does not define; empty if it cannot be parsed."""
-    tree = tree_of(text)
-    nodes = list(tree.walk()) if tree is not None else []
-    own = {node.alias.casefold() for node in nodes if node.key == "cte"}
-    return frozenset(node.name.casefold() for node in nodes if node.key == "table") - own
+    own = {node.alias.casefold() for node in _nodes(text) if node.key == "cte"}
+    return frozenset(node.name.casefold() for node in _nodes(text) if node.key == "table") - own
 
 
 def codes_named(statement: str) -> list[str]:
@@ -159,11 +142,10 @@ def compares_text_of_date(statement: str) -> bool:
 
 def texts_equalled(statement: str) -> list[tuple[str, str]]:
     """Each column that a statement compares with a text by = or <> or IN, with the text."""
-    tree = tree_of(statement)
-    tests = [node for node in tree.walk() if node.key in _EQUALITIES] if tree is not None else []
     pairs = (
         (column.name.lower(), other.name)
-        for test in tests
+        for test in _nodes(statement)
+        if test.key in _EQUALITIES
         for column in (plain(test.this),)
         for other in (test.expressions if test.key == "in" else (test.expression,))
         if column.key == "column" and other.is_string
@@ -171,17 +153,9 @@ def texts_equalled(statement: str) -> list[tuple[str, str]]:
     return sorted(set(pairs))
 
 
-def adds_up(statement: str, names: Collection[str]) -> bool:
-    """True if a statement sums or averages one of these columns without selecting among its values."""
-    return not columns_added(statement).isdisjoint(name.lower() for name in names)
-
-
 def columns_added(statement: str) -> frozenset[str]:
     """The lower-case names of columns that a statement sums or averages without selecting among its values."""
-    tree = tree_of(statement)
-    if tree is None or any(
-        node.key in _CHOICES or function(node) in ("typeof", "nullif") for node in tree.walk()
-    ):
+    if any(node.key in _CHOICES or function(node) in ("typeof", "nullif") for node in _nodes(statement)):
         return frozenset()
     sums = (call for call in _calls(statement) if function(call) in ("sum", "avg", "total"))
     within = (part.walk(prune=function) for call in sums for part in call.expressions)
@@ -190,31 +164,19 @@ def columns_added(statement: str) -> frozenset[str]:
 
 def names(statement: str, columns_named: Collection[str]) -> bool:
     """True if a statement uses one of these columns, or `*`."""
-    tree = tree_of(statement)
-    if tree is None:
-        return False
     wanted = {name.lower() for name in columns_named}
-    stars = any(
-        is_star(term) for select in tree.walk() if select.key == "select" for term in select.expressions
-    )
-    return stars or any(column.name.lower() in wanted for column in columns(tree.walk()))
-
-
-def compares(statement: str, names_compared: Collection[str]) -> bool:
-    """True if a statement sorts by one of these columns, or compares one with a number."""
-    return not columns_compared(statement).isdisjoint(name.lower() for name in names_compared)
+    selects = (node for node in _nodes(statement) if node.key == "select")
+    stars = any(is_star(term) for select in selects for term in select.expressions)
+    return stars or any(column.name.lower() in wanted for column in columns(_nodes(statement)))
 
 
 def columns_compared(statement: str) -> frozenset[str]:
     """The lower-case names of columns by which a statement sorts, or which it compares with numbers."""
-    tree = tree_of(statement)
-    if tree is None:
-        return frozenset()
     compared = [side for pair in _pairs(statement, _SIGNS) for side in _beside_number(pair)]
-    compared += [plain(node.this) for node in tree.walk() if node.key == "between"]
+    compared += [plain(node.this) for node in _nodes(statement) if node.key == "between"]
     extremes = (call for call in _calls(statement) if function(call) in ("min", "max"))
     compared += [plain(call.expressions[0]) for call in extremes if len(call.expressions) == 1]
-    ordered = (plain(node.this) for node in tree.walk() if node.key == "ordered")
+    ordered = (plain(node.this) for node in _nodes(statement) if node.key == "ordered")
     compared += [term for term in ordered if not _is_alias(term)]
     return _base_names(node for node in compared if node.key == "column")
 
@@ -242,20 +204,22 @@ def may_relate(statement: str) -> bool:
 
 def compares_all_pairs(statement: str) -> bool:
     """True if a statement searches a whole table for the nearest row of each row."""
-    tree = tree_of(statement)
-    if tree is None:
-        return False
-    nearest = (node.this.args.get("order") for node in tree.walk() if node.key == "subquery")
+    nearest = (node.this.args.get("order") for node in _nodes(statement) if node.key == "subquery")
     least = (call for call in _calls(statement) if function(call) == "min")
-    bound = any(node.key in ("eq", "lte", "gte", "neq") for node in tree.walk())
+    bound = any(node.key in ("eq", "lte", "gte", "neq") for node in _nodes(statement))
     return any(order is not None and _is_distance(order.expressions[0].this) for order in nearest) or (
         not bound and any(_is_distance(call.expressions[0]) for call in least if call.expressions)
     )
 
 
-def _calls(statement: str) -> "Iterator[Expr]":
+def _nodes(statement: str) -> "Iterator[Expr]":
+    """The nodes of a statement's tree; none if it cannot be parsed."""
     tree = tree_of(statement)
-    return calls(tree.walk()) if tree is not None else iter(())
+    return tree.walk() if tree is not None else iter(())
+
+
+def _calls(statement: str) -> "Iterator[Expr]":
+    return calls(_nodes(statement))
 
 
 def _moves(statement: str) -> "Iterator[Expr]":
@@ -267,14 +231,14 @@ def _measured(statement: str) -> Iterator[GeometryOrigin]:
     budget = Budget()
     for call in _calls(statement):
         name = function(call)
-        if name != "length" and len(call.expressions) < _MEASURES.get(bare(name), 0):
+        power, enough = MEASURES.get(bare(name), (1, _PLANAR.get(bare(name), 0)))
+        if power and name != "length" and len(call.expressions) < enough:  # an angle has the power 0
             yield from (origin for part in call.expressions[:2] for origin in origins(part, budget))
 
 
 def _pairs(statement: str, signs: Collection[str]) -> "Iterator[tuple[Expr, Expr]]":
     """Both sides of each comparison."""
-    tree = tree_of(statement)
-    comparisons = (node for node in tree.walk() if node.key in signs) if tree is not None else ()
+    comparisons = (node for node in _nodes(statement) if node.key in signs)
     return ((plain(comparison.this), plain(comparison.expression)) for comparison in comparisons)
 
 
@@ -282,17 +246,13 @@ def _beside_number(pair: "tuple[Expr, Expr]") -> "Iterator[Expr]":
     for side, other in (pair, pair[::-1]):
         sign = side.parent.key if side.parent is not None else ""
         text = other.name if other.is_string and sign in _ORDERINGS else ""
-        if _is_number(other) or _is_numeric(text):
+        if _is_number(other) or text.removeprefix("-").replace(".", "", 1).isdecimal():
             yield side
 
 
 def _is_number(node: "Expr") -> bool:
     inner = node.this if node.key == "neg" else node
     return bool(inner.key == "literal" and not inner.is_string)
-
-
-def _is_numeric(text: str) -> bool:
-    return text.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def _is_alias(node: "Expr") -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, LayerSchema
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, LayerSchema
 from gdal_mcp.toolboxes.gdal.preflight.layers import family
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
@@ -117,7 +117,8 @@ def output_layer(
             first = replace(first, geometry="")
         if (other.crs, other.has_crs) != (first.crs, first.has_crs):
             first = replace(first, crs=None, has_crs=None, degrees=None)
-    return replace(first, features=None, extent=None) if _is_limited(tree) else first
+    is_limited = any(tree.args.get(name) is not None for name in ("limit", "offset"))
+    return replace(first, features=None, extent=None) if is_limited else first
 
 
 def missing_columns(
@@ -142,10 +143,6 @@ def _branches(query: "Expr") -> "Iterator[Expr]":
         yield from _branches(query.expression)
     elif query.key in ("subquery", "paren"):
         yield from _branches(query.this)
-
-
-def _is_limited(query: "Expr") -> bool:
-    return any(query.args.get(name) is not None for name in ("limit", "offset"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +289,9 @@ class _ResultReader:
         layer = replace(layer, geometry=shape.geometry, crs=shape.crs, has_crs=shape.has_crs)
         if shape.source is not None:
             own = shape.source
-            places = own.crs_extents if shape.table else _without_extents(own)
+            places = own.crs_extents
+            if not shape.table:
+                places = {name: replace(place, extent=None) for name, place in places.items()}
             layer = replace(layer, degrees=own.degrees, unit_metres=own.unit_metres, crs_extents=places)
             is_complete = shape.table is not None and self._keeps_rows(select)
             return replace(layer, extent=own.extent) if is_complete else layer
@@ -330,10 +329,6 @@ def _constructed(name: str, arguments: "Sequence[Expr]") -> ResultGeometry:
     if code and code != "0":
         return ResultGeometry(geometry, f"EPSG:{code}", has_crs=True)
     return ResultGeometry(geometry, has_crs=False if len(arguments) <= at else None)
-
-
-def _without_extents(facts: DatasetFacts) -> Mapping[str, CrsExtent]:
-    return {name: replace(place, extent=None) for name, place in facts.crs_extents.items()}
 
 
 def _is_alias(column: "Expr") -> bool:

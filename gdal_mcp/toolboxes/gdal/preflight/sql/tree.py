@@ -71,11 +71,6 @@ def text_of(node: "Expr | None") -> str:
     return write(node)
 
 
-def queries(node: "Expr") -> Iterator["Expr"]:
-    """Every SELECT in a part of a tree."""
-    return (select for select in node.walk() if select.key == "select")
-
-
 def level(node: "Expr") -> Iterator["Expr"]:
     """The nodes of a SELECT, or of a part of it, without nested SELECTs."""
     return node.walk(prune=lambda inner: inner is not node and inner.key in QUERIES)
