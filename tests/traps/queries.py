@@ -8,6 +8,9 @@ import unicodedata
 from tests.traps.texts import features, point
 
 _NAMES = "id,name\n1,Zürich\n2,Genève\n3,Bern\n"
+# more conditions than the checks of one statement have probes
+_MANY = " AND ".join(f"last <> 'a{i}'" for i in range(30))
+_PATTERNS = " AND ".join(f"first NOT LIKE 'a_{i}'" for i in range(30))
 TEXTS = {
     "offsets.geojson": features(
         [
@@ -124,6 +127,13 @@ nulls_excluded
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE last <> 'Ek' OR last IS NULL
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE last <> 'Ek' AND last IS NOT NULL
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE first NOT IN ('Bo', 'Cy')
+nulls_excluded
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {many}
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {many} AND last = 'Lee'
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE ({many}) OR last IS NULL
+checks_skipped
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {patterns} AND last <> 'Ek'
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE first NOT LIKE 'a_1' AND first <> 'Ek'
 left_join_undone
     query inputs=["plots.csv","yields.csv"] sql=SELECT p.id, y.v FROM plots p LEFT JOIN yields y ON p.id = y.id WHERE y.v < 4
     query inputs=["plots.csv","yields.csv"] sql=SELECT p.id, y.v FROM plots p LEFT JOIN yields y ON p.id = y.id AND y.v < 4
@@ -143,4 +153,4 @@ degrees_as_radians before
 units_in_degrees
     query inputs=["degrees.geojson"] sql=SELECT ST_Simplify(geom, 10) AS geom FROM degrees
     query inputs=["squares_m.geojson"] sql=SELECT ST_Simplify(geom, 10) AS geom FROM squares_m
-"""
+""".replace("{many}", _MANY).replace("{patterns}", _PATTERNS)

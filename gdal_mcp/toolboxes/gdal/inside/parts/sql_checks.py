@@ -17,7 +17,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
     lost_rows,
     multiplied_rows,
 )
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet, skip
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 from gdal_mcp.toolboxes.gdal.inside.parts.value_probes import value_checks
@@ -84,7 +84,9 @@ def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
     if findings is None:
         counted = any(select["joins_others"] or select["aggregated"] for select in outline["selects"])
         findings = [UNEXAMINED] if counted else []
-    return findings
+    # the checks ran in another process, so what they skipped is recorded here, in one row
+    skip(*(code for finding in findings for code in finding.get("skipped", ())))
+    return [finding for finding in findings if "skipped" not in finding]
 
 
 def counted_checks(dataset, outline, read_first, dialect):

@@ -105,7 +105,7 @@ def _measures(select: "Expr") -> Data:
             _sum(call) for call in _selected_calls(select) if function(call) in _SUMS and _is_plain_sum(call)
         ],
         "days": list(_days(select)),
-        "probes": value_probes(select),
+        **value_probes(select),
         **geometry_probes(select),
     }
 
