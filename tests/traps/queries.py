@@ -131,6 +131,26 @@ nulls_excluded
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {many}
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {many} AND last = 'Lee'
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE ({many}) OR last IS NULL
+nulls_excluded
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' AND id > 0
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' OR "last" IS NULL
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' AND id < 2
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' bbox=[0.5,0,1.5,2]
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="first" NOT IN ('Cy', 'Di')
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" = 'Lee'
+nulls_excluded
+    vector filter input=with_null.gpkg output=OUT.gpkg where="code" NOT LIKE 'E%'
+    vector filter input=with_null.gpkg input-layer=areas output=OUT.gpkg where="code" NOT LIKE 'E%'
+    vector filter input=with_null.gpkg output=OUT.gpkg where="code" IS NOT 'b'
+nulls_excluded
+    pipeline steps=read nulls_in_names.geojson ! edit --crs=EPSG:4326 ! filter "--where=last <> 'Ek'" ! write OUT.gpkg
+    pipeline steps=read nulls_in_names.geojson ! edit --crs=EPSG:4326 ! filter "--where=first <> 'Ek'" ! write OUT.gpkg
+nulls_excluded
+    vector info input=["nulls_in_names.geojson"] where=NOT last = 'Ek'
+    vector info input=["nulls_in_names.geojson"] where=NOT first = 'Ek'
+checks_skipped
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where={patterns} AND last <> 'Ek'
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where=first NOT LIKE 'a_1' AND first <> 'Ek'
 checks_skipped
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {patterns} AND last <> 'Ek'
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE first NOT LIKE 'a_1' AND first <> 'Ek'

@@ -41,7 +41,7 @@ _LETTERS: Final = {"upper": "à-öø-þāăąćčďđēėęěğīįıłńňőœ�
 _FILLS: Final = "(-999, -9999, -99999, -999999, -32768, -999.25)"
 _TOTALS: Final = ("total", "totals", "grand total", "sum", "all", "gesamt", "summe", "insgesamt", "totale")
 _JOINING: Final = ("and", "paren")
-_REJECTS_NULL: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "between", "like", "in"})
+_REJECTS_NULL: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "between", "like", "glob", "in"})
 _ACCEPTS_NULL: Final = frozenset({"is", "case", "or", "null", "select"})
 _SUBSTITUTES: Final = frozenset({"coalesce", "ifnull", "nullif", "iif"})
 
@@ -238,10 +238,11 @@ def _conditions(select: "Expr") -> Iterator[Probe]:
     negative: dict[str, tuple[Expr, set[str]]] = {}  # conditions such as <> and NOT IN, by their column
     for part in parts:
         inner = plain(part.this) if part.key == "not" else part
+        inner = inner.this if inner.key == "escape" else inner
         if inner.key not in _REJECTS_NULL or not _is_strict(part):
             continue
-        column = plain(inner.this)
-        if part.key in ("neq", "not") and column.key == "column" and text_of(column) not in tested:
+        column, negated = plain(inner.this), part.key in ("neq", "not") or inner.args.get("negate")
+        if negated and column.key == "column" and text_of(column) not in tested:
             negative.setdefault(text_of(column), (column, set()))[1].add(text_of(part))
         yield from _outer(select, part)
     texts = [text_of(part) for part in parts]
