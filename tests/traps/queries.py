@@ -38,6 +38,12 @@ TEXTS = {
     "plots.csv": "id,name\n1,a\n2,b\n3,c\n",
     "yields.csv": "id,v\n1,5\n2,1\n",
     "untidy.csv": "id,region,pop\n1,North,10\n2,north,20\n3,North ,30\n4,South,5\n5,South,6\n",
+    "cities.csv": "id,name\n1,Zürich\n2,Bern\n3,Genève\n",
+    "rates_decomposed.csv": unicodedata.normalize("NFD", "name,rate\nZürich,5\nBern,6\n"),
+    "rates_spaces.csv": "name,rate\nZürich,5\nBern ,6\n",
+    "rates_capitals.csv": "name,rate\nZürich,5\nGENÈVE,6\n",
+    "rates_both.csv": "name,rate\nZürich,5\nBERN,6\nbern,7\n",
+    "rates_some.csv": "name,rate\nZürich,5\nBern,6\nChur,7\n",
     "tidy.csv": "id,region,pop\n1,North,10\n2,North,20\n3,North,30\n4,South,5\n5,South,6\n",
     "fills.csv": "id,region,temp\n1,a,12.5\n2,a,-9999\n3,b,14.0\n4,b,13.1\n5,b,-9999\n",
     "colds.csv": "id,region,temp\n1,a,12.5\n2,a,11\n3,b,14.0\n4,b,13.1\n5,b,-9\n",
@@ -93,6 +99,27 @@ texts_alike
     query inputs=["spaces.csv"] sql=SELECT sum(pop) AS p FROM spaces WHERE name IN ('Bern', 'Chur')
     query inputs=["spaces.csv"] sql=SELECT sum(pop) AS p FROM spaces WHERE name = 'Chur'
     query inputs=["spaces.csv"] sql=SELECT sum(pop) AS p FROM spaces WHERE trim(name) = 'Bern'
+keys_alike
+    query inputs=["cities.csv","rates_decomposed.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_decomposed r ON c.name = r.name
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_some r ON c.name = r.name
+    query inputs=["cities.csv","rates_both.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_both r ON c.name = r.name
+    query inputs=["cities.csv","rates_decomposed.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_decomposed r ON c.name = r.name WHERE c.name = 'Bern'
+keys_alike
+    query inputs=["cities.csv","rates_spaces.csv"] sql=SELECT id, rate FROM cities LEFT JOIN rates_spaces USING (name)
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities LEFT JOIN rates_some USING (name)
+    query inputs=["cities.csv","rates_spaces.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_spaces r ON c.name = trim(r.name)
+keys_alike
+    query inputs=["cities.csv","rates_capitals.csv"] sql=SELECT c.id, s.rate FROM cities c LEFT JOIN (SELECT name, max(rate) AS rate FROM rates_capitals GROUP BY name) s ON s.name = c.name
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT c.id, s.rate FROM cities c LEFT JOIN (SELECT name, max(rate) AS rate FROM rates_some GROUP BY name) s ON s.name = c.name
+keys_alike
+    query inputs=["cities.csv","rates_capitals.csv"] sql=WITH w AS (SELECT name AS city, rate FROM rates_capitals) SELECT c.id FROM cities c LEFT JOIN w ON c.name = w.city WHERE w.city IS NULL
+    query inputs=["cities.csv","rates_some.csv"] sql=WITH w AS (SELECT name AS city, rate FROM rates_some) SELECT c.id FROM cities c LEFT JOIN w ON c.name = w.city WHERE w.city IS NULL
+keys_alike
+    pipeline steps=concat --mode=stack cities.csv rates_spaces.csv ! sql "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_spaces r ON c.name = r.name" ! write OUT.csv
+    pipeline steps=concat --mode=stack cities.csv rates_some.csv ! sql "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_some r ON c.name = r.name" ! write OUT.csv
+keys_alike
+    pipeline steps=concat --mode=stack cities.csv rates_spaces.csv ! sql --dialect=SQLITE "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_spaces r ON c.name = r.name" ! write OUT.csv
+    pipeline steps=concat --mode=stack cities.csv rates_some.csv ! sql --dialect=SQLITE "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_some r ON c.name = r.name" ! write OUT.csv
 zeros_in_texts
     query inputs=["padded.geojson"] sql=SELECT code FROM padded WHERE code = 7
     query inputs=["padded.geojson"] sql=SELECT code FROM padded WHERE code = 120

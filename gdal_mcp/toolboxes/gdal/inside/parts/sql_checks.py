@@ -9,6 +9,7 @@ from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.bounded import in_time
 from gdal_mcp.toolboxes.gdal.inside.parts.geometry_checks import geometry_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.join_keys import alike_keys
 from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
     MAX_SECONDS,
     Counting,
@@ -84,7 +85,11 @@ def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
     if findings is None:
         counted = any(select["joins_others"] or select["aggregated"] for select in outline["selects"])
         findings = [UNEXAMINED] if counted else []
-    # the checks ran in another process, so what they skipped is recorded here, in one row
+    return recorded(findings)
+
+
+def recorded(findings):
+    """Findings without those of skipped checks, which are recorded for the answer: checks may run in another process."""
     skip(*(code for finding in findings for code in finding.get("skipped", ())))
     return [finding for finding in findings if "skipped" not in finding]
 
@@ -94,7 +99,7 @@ def counted_checks(dataset, outline, read_first, dialect):
     with quiet():
         for select in outline["selects"]:
             counting = Counting(dataset, outline, select, read_first, dialect)
-            joins = (multiplied_rows, lost_rows) if select["joins_others"] else ()
+            joins = (multiplied_rows, lost_rows, alike_keys) if select["joins_others"] else ()
             every = (not_aggregated, null_geometries, compared_times, averaged_rates, value_checks)
             for check in (*every, *joins, geometry_checks):
                 if time.process_time() > until:

@@ -10,10 +10,11 @@ import time
 
 from osgeo import gdal, ogr
 
+from gdal_mcp.toolboxes.gdal.inside.parts.join_keys import alike_keys
 from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS, Counting
 from gdal_mcp.toolboxes.gdal.inside.parts.programs import COMPUTING, instantiated
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet, skip
-from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, recorded, row_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
@@ -71,7 +72,7 @@ def statement_checks(job):
         if dialect != "SQLITE" and not own:
             # GDAL's own dialect rejects such a column
             own_findings = [finding for finding in findings if finding["code"] != "column_unknown"]
-            return own_findings + list(joined_once(dataset, outline))
+            return own_findings + recorded(list(own_joins(dataset, outline)))
         findings += row_checks(dataset, outline, job["seconds"], dialect=dialect)
         computes = outline is not None and outline["computes"]
         return findings + (
@@ -115,12 +116,13 @@ def excluded_nulls(dataset, condition):
             return
 
 
-def joined_once(dataset, outline):
-    """Reports a join in GDAL's own dialect, which takes only one row of the other table for each row."""
+def own_joins(dataset, outline):
+    """Checks joins in GDAL's own dialect, which takes only one row of the other table for each row."""
     for select in outline["selects"] if outline is not None and dataset is not None else ():
         counting = Counting(dataset, outline, select, "", "SQLITE")
         first = next((item for item in counting.tables if item in counting.items[:1]), None)
         if first is not None and len(counting.items) > 1:
+            yield from alike_keys(counting)
             _, several = counting.times(first, filtered=False) or (0, 0)
             if several:
                 yield {"code": "joined_once", "count": several}
