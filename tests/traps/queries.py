@@ -176,6 +176,9 @@ nulls_excluded
     vector info input=["nulls_in_names.geojson"] where=NOT last = 'Ek'
     vector info input=["nulls_in_names.geojson"] where=NOT first = 'Ek'
 checks_skipped
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities NATURAL LEFT JOIN rates_some
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities LEFT JOIN rates_some USING (name)
+checks_skipped
     vector filter input=nulls_in_names.geojson output=OUT.gpkg where={patterns} AND last <> 'Ek'
     vector filter input=nulls_in_names.geojson output=OUT.gpkg where=first NOT LIKE 'a_1' AND first <> 'Ek'
 checks_skipped
@@ -197,6 +200,15 @@ degrees_as_radians before
     query inputs=["latlon_angles.csv"] sql=SELECT id, cos(lat) AS c FROM latlon_angles
     query inputs=["latlon_angles.csv"] sql=SELECT id, cos(radians(lat)) AS c FROM latlon_angles
     query inputs=["latlon_angles.csv"] sql=SELECT id, cos(phi) AS c FROM latlon_angles
+radians_as_degrees before
+    query inputs=["stations.gpkg"] sql=SELECT ST_Azimuth(a.geom, b.geom) AS bearing FROM stations a, stations b
+    query inputs=["stations.gpkg"] sql=SELECT degrees(ST_Azimuth(a.geom, b.geom)) AS bearing FROM stations a, stations b
+    query inputs=["stations.gpkg"] sql=SELECT ST_Azimuth(a.geom, b.geom) * 180 / pi() AS bearing_deg FROM stations a, stations b
+    query inputs=["stations.gpkg"] sql=SELECT ST_Azimuth(a.geom, b.geom) AS azimuth FROM stations a, stations b
+radians_as_degrees before
+    query inputs=["stations.gpkg"] sql=SELECT count(*) AS n FROM stations a, stations b WHERE ST_Azimuth(a.geom, b.geom) BETWEEN 45 AND 90
+    query inputs=["stations.gpkg"] sql=SELECT count(*) AS n FROM stations a, stations b WHERE ST_Azimuth(a.geom, b.geom) BETWEEN 0.5 AND 1.5
+    query inputs=["stations.gpkg"] sql=SELECT count(*) AS n FROM stations a, stations b WHERE degrees(ST_Azimuth(a.geom, b.geom)) BETWEEN 45 AND 90
 units_in_degrees
     query inputs=["degrees.geojson"] sql=SELECT ST_Simplify(geom, 10) AS geom FROM degrees
     query inputs=["squares_m.geojson"] sql=SELECT ST_Simplify(geom, 10) AS geom FROM squares_m

@@ -12,8 +12,9 @@ MOST_KEYS = 20_000  # different keys of a table
 
 def alike_keys(counting):
     """Reports keys without a match that differ from a key of the other table only in case, spaces or Unicode form."""
-    failed, counting.failed = counting.failed, False
+    failed = counting.failed
     joined = [item for item in counting.items if item["joined"] == "LEFT"]
+    counting.failed = any(item["keys"] and not item["pairs"] for item in joined)  # of a NATURAL JOIN
     named = [(item, key_columns(counting, item, pair)) for item in joined for pair in item["pairs"]]
     counts = [len(misspelled(counting, item, *texts)) for item, texts in named if texts]
     if counting.failed:
