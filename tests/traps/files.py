@@ -70,6 +70,7 @@ def related(name, observed):
     made.Close()
 related("one_to_many", [("a", 1), ("a", 9), ("b", 2)])
 related("one_to_one", [("a", 1), ("b", 2)])
+related("with_null", [(None, 1), ("b", 2)])
 layer("unordered", [f"POINT ({x} {y})" for x, y in ((0, 0), (50, 50), (1, 1), (-60, 10), (49, 51))])
 """
 

@@ -8,6 +8,9 @@ import unicodedata
 from tests.traps.texts import features, point
 
 _NAMES = "id,name\n1,Zürich\n2,Genève\n3,Bern\n"
+# more conditions than the checks of one statement have probes
+_MANY = " AND ".join(f"last <> 'a{i}'" for i in range(30))
+_PATTERNS = " AND ".join(f"first NOT LIKE 'a_{i}'" for i in range(30))
 TEXTS = {
     "offsets.geojson": features(
         [
@@ -35,6 +38,12 @@ TEXTS = {
     "plots.csv": "id,name\n1,a\n2,b\n3,c\n",
     "yields.csv": "id,v\n1,5\n2,1\n",
     "untidy.csv": "id,region,pop\n1,North,10\n2,north,20\n3,North ,30\n4,South,5\n5,South,6\n",
+    "cities.csv": "id,name\n1,Zürich\n2,Bern\n3,Genève\n",
+    "rates_decomposed.csv": unicodedata.normalize("NFD", "name,rate\nZürich,5\nBern,6\n"),
+    "rates_spaces.csv": "name,rate\nZürich,5\nBern ,6\n",
+    "rates_capitals.csv": "name,rate\nZürich,5\nGENÈVE,6\n",
+    "rates_both.csv": "name,rate\nZürich,5\nBERN,6\nbern,7\n",
+    "rates_some.csv": "name,rate\nZürich,5\nBern,6\nChur,7\n",
     "tidy.csv": "id,region,pop\n1,North,10\n2,North,20\n3,North,30\n4,South,5\n5,South,6\n",
     "fills.csv": "id,region,temp\n1,a,12.5\n2,a,-9999\n3,b,14.0\n4,b,13.1\n5,b,-9999\n",
     "colds.csv": "id,region,temp\n1,a,12.5\n2,a,11\n3,b,14.0\n4,b,13.1\n5,b,-9\n",
@@ -90,6 +99,27 @@ texts_alike
     query inputs=["spaces.csv"] sql=SELECT sum(pop) AS p FROM spaces WHERE name IN ('Bern', 'Chur')
     query inputs=["spaces.csv"] sql=SELECT sum(pop) AS p FROM spaces WHERE name = 'Chur'
     query inputs=["spaces.csv"] sql=SELECT sum(pop) AS p FROM spaces WHERE trim(name) = 'Bern'
+keys_alike
+    query inputs=["cities.csv","rates_decomposed.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_decomposed r ON c.name = r.name
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_some r ON c.name = r.name
+    query inputs=["cities.csv","rates_both.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_both r ON c.name = r.name
+    query inputs=["cities.csv","rates_decomposed.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_decomposed r ON c.name = r.name WHERE c.name = 'Bern'
+keys_alike
+    query inputs=["cities.csv","rates_spaces.csv"] sql=SELECT id, rate FROM cities LEFT JOIN rates_spaces USING (name)
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities LEFT JOIN rates_some USING (name)
+    query inputs=["cities.csv","rates_spaces.csv"] sql=SELECT c.id, r.rate FROM cities c LEFT JOIN rates_spaces r ON c.name = trim(r.name)
+keys_alike
+    query inputs=["cities.csv","rates_capitals.csv"] sql=SELECT c.id, s.rate FROM cities c LEFT JOIN (SELECT name, max(rate) AS rate FROM rates_capitals GROUP BY name) s ON s.name = c.name
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT c.id, s.rate FROM cities c LEFT JOIN (SELECT name, max(rate) AS rate FROM rates_some GROUP BY name) s ON s.name = c.name
+keys_alike
+    query inputs=["cities.csv","rates_capitals.csv"] sql=WITH w AS (SELECT name AS city, rate FROM rates_capitals) SELECT c.id FROM cities c LEFT JOIN w ON c.name = w.city WHERE w.city IS NULL
+    query inputs=["cities.csv","rates_some.csv"] sql=WITH w AS (SELECT name AS city, rate FROM rates_some) SELECT c.id FROM cities c LEFT JOIN w ON c.name = w.city WHERE w.city IS NULL
+keys_alike
+    pipeline steps=concat --mode=stack cities.csv rates_spaces.csv ! sql "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_spaces r ON c.name = r.name" ! write OUT.csv
+    pipeline steps=concat --mode=stack cities.csv rates_some.csv ! sql "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_some r ON c.name = r.name" ! write OUT.csv
+keys_alike
+    pipeline steps=concat --mode=stack cities.csv rates_spaces.csv ! sql --dialect=SQLITE "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_spaces r ON c.name = r.name" ! write OUT.csv
+    pipeline steps=concat --mode=stack cities.csv rates_some.csv ! sql --dialect=SQLITE "SELECT c.id, r.rate FROM cities c LEFT JOIN rates_some r ON c.name = r.name" ! write OUT.csv
 zeros_in_texts
     query inputs=["padded.geojson"] sql=SELECT code FROM padded WHERE code = 7
     query inputs=["padded.geojson"] sql=SELECT code FROM padded WHERE code = 120
@@ -124,6 +154,36 @@ nulls_excluded
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE last <> 'Ek' OR last IS NULL
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE last <> 'Ek' AND last IS NOT NULL
     query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE first NOT IN ('Bo', 'Cy')
+nulls_excluded
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {many}
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {many} AND last = 'Lee'
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE ({many}) OR last IS NULL
+nulls_excluded
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' AND id > 0
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' OR "last" IS NULL
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' AND id < 2
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" <> 'Ek' bbox=[0.5,0,1.5,2]
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="first" NOT IN ('Cy', 'Di')
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where="last" = 'Lee'
+nulls_excluded
+    vector filter input=with_null.gpkg output=OUT.gpkg where="code" NOT LIKE 'E%'
+    vector filter input=with_null.gpkg input-layer=areas output=OUT.gpkg where="code" NOT LIKE 'E%'
+    vector filter input=with_null.gpkg output=OUT.gpkg where="code" IS NOT 'b'
+nulls_excluded
+    pipeline steps=read nulls_in_names.geojson ! edit --crs=EPSG:4326 ! filter "--where=last <> 'Ek'" ! write OUT.gpkg
+    pipeline steps=read nulls_in_names.geojson ! edit --crs=EPSG:4326 ! filter "--where=first <> 'Ek'" ! write OUT.gpkg
+nulls_excluded
+    vector info input=["nulls_in_names.geojson"] where=NOT last = 'Ek'
+    vector info input=["nulls_in_names.geojson"] where=NOT first = 'Ek'
+checks_skipped
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities NATURAL LEFT JOIN rates_some
+    query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities LEFT JOIN rates_some USING (name)
+checks_skipped
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where={patterns} AND last <> 'Ek'
+    vector filter input=nulls_in_names.geojson output=OUT.gpkg where=first NOT LIKE 'a_1' AND first <> 'Ek'
+checks_skipped
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE {patterns} AND last <> 'Ek'
+    query inputs=["nulls_in_names.geojson"] sql=SELECT id FROM nulls_in_names WHERE first NOT LIKE 'a_1' AND first <> 'Ek'
 left_join_undone
     query inputs=["plots.csv","yields.csv"] sql=SELECT p.id, y.v FROM plots p LEFT JOIN yields y ON p.id = y.id WHERE y.v < 4
     query inputs=["plots.csv","yields.csv"] sql=SELECT p.id, y.v FROM plots p LEFT JOIN yields y ON p.id = y.id AND y.v < 4
@@ -140,7 +200,16 @@ degrees_as_radians before
     query inputs=["latlon_angles.csv"] sql=SELECT id, cos(lat) AS c FROM latlon_angles
     query inputs=["latlon_angles.csv"] sql=SELECT id, cos(radians(lat)) AS c FROM latlon_angles
     query inputs=["latlon_angles.csv"] sql=SELECT id, cos(phi) AS c FROM latlon_angles
+radians_as_degrees before
+    query inputs=["stations.gpkg"] sql=SELECT ST_Azimuth(a.geom, b.geom) AS bearing FROM stations a, stations b
+    query inputs=["stations.gpkg"] sql=SELECT degrees(ST_Azimuth(a.geom, b.geom)) AS bearing FROM stations a, stations b
+    query inputs=["stations.gpkg"] sql=SELECT ST_Azimuth(a.geom, b.geom) * 180 / pi() AS bearing_deg FROM stations a, stations b
+    query inputs=["stations.gpkg"] sql=SELECT ST_Azimuth(a.geom, b.geom) AS azimuth FROM stations a, stations b
+radians_as_degrees before
+    query inputs=["stations.gpkg"] sql=SELECT count(*) AS n FROM stations a, stations b WHERE ST_Azimuth(a.geom, b.geom) BETWEEN 45 AND 90
+    query inputs=["stations.gpkg"] sql=SELECT count(*) AS n FROM stations a, stations b WHERE ST_Azimuth(a.geom, b.geom) BETWEEN 0.5 AND 1.5
+    query inputs=["stations.gpkg"] sql=SELECT count(*) AS n FROM stations a, stations b WHERE degrees(ST_Azimuth(a.geom, b.geom)) BETWEEN 45 AND 90
 units_in_degrees
     query inputs=["degrees.geojson"] sql=SELECT ST_Simplify(geom, 10) AS geom FROM degrees
     query inputs=["squares_m.geojson"] sql=SELECT ST_Simplify(geom, 10) AS geom FROM squares_m
-"""
+""".replace("{many}", _MANY).replace("{patterns}", _PATTERNS)

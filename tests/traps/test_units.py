@@ -1,4 +1,4 @@
-"""Lengths and areas of a statement have their units, in a field that a program can read."""
+"""Lengths, areas and angles of a statement have their units, in a field that a program can read."""
 
 import pytest
 
@@ -15,6 +15,7 @@ CASES = (
     ("feet_square", "SELECT sum(ST_Area(geom)) AS a FROM feet_square", ["square US survey foot"]),
     ("stations", "SELECT max(ST_Distance(a.geom, b.geom)) AS d FROM stations a, stations b", ["degree"]),
     ("stations", "SELECT ST_Distance(a.geom, b.geom, 1) AS d FROM stations a, stations b", ["metre"]),
+    ("stations", "SELECT round(ST_Azimuth(a.geom, b.geom), 3) AS a FROM stations a, stations b", ["radian"]),
     ("parcels", "SELECT ST_Area(ST_Transform(geom, 4326)) AS a FROM parcels", ["square degree"]),
     ("parcels", "SELECT name, length(name) AS n, ST_Area(geom) / 10000 AS ha FROM parcels", None),
 )

@@ -1,4 +1,4 @@
-"""The worker keeps apart a file that does not open, a dataset that it cannot describe, and a probe that fails."""
+"""The worker keeps apart a file that does not open, a dataset that it cannot describe, and checks that were not made."""
 
 import importlib
 import sys
@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from gdal_mcp.toolboxes.gdal.preflight.description import FAILED
+from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 
 PARTS = "gdal_mcp.toolboxes.gdal.inside.parts"
 FACTS = {"driver": "GTiff", "bands": [{"type": "Byte"}], "extent": [0, 0, 1, 1]}
@@ -62,3 +63,20 @@ def test_only_the_failing_probe_is_missing(describe: Any, monkeypatch: pytest.Mo
     row = brief(describe, looks=("works", "fails"))
     assert row["facts"]["driver"] == "GTiff"
     assert row["looks"] == {"works": {"count": 1}}
+
+
+@pytest.mark.usefixtures("describe")
+def test_tests_of_values_that_are_not_made_for_slow_statement_are_named() -> None:
+    checks, reporting = (importlib.import_module(f"{PARTS}.{name}") for name in ("sql_checks", "reporting"))
+    slow = checks.MAX_SECONDS + 1
+    assert checks.row_checks(None, outline_of("SELECT a FROM p WHERE b > c AND c <> 'x'"), slow) == []
+    assert "nulls_excluded" in reporting.SKIPPED
+
+
+@pytest.mark.usefixtures("describe")
+def test_skipped_checks_of_other_process_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, reporting = (importlib.import_module(f"{PARTS}.{name}") for name in ("sql_checks", "reporting"))
+    rows = [{"code": "nulls_excluded", "count": 1}, {"code": "checks_skipped", "skipped": ["keys_alike"]}]
+    monkeypatch.setattr(checks, "in_time", lambda *_: rows)
+    assert checks.row_checks(None, outline_of("SELECT a FROM p"), 0) == rows[:1]
+    assert {"keys_alike"} == reporting.SKIPPED

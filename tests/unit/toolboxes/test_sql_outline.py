@@ -37,6 +37,41 @@ def test_unparsable_statement_passes_gate_without_outline() -> None:
     assert not any((reading.measures(text), reading.relates(text), reading.changes_crs(text)))
 
 
+def test_value_tests_beyond_the_limit_are_named() -> None:
+    patterns = " AND ".join(f"a NOT LIKE 'a_{i}'" for i in range(40))
+    for text, unprobed in (
+        (f"{patterns} AND b <> 1", ["nulls_excluded", "underscore_matches"]),
+        ("b <> 1", []),
+    ):
+        [select] = (outline_of(f"SELECT * FROM p WHERE {text}") or {})["selects"]
+        assert len(select["probes"]) <= 24
+        assert [code for code in select["unprobed"] if code != "zeros_in_texts"] == unprobed
+
+
+@pytest.mark.parametrize(
+    "text", ["a <> 'x'", "a NOT LIKE 'x%'", "NOT a IN ('x')", "a NOT GLOB 'x' AND a <> 'y'", "NOT (a = 'x')"]
+)
+def test_condition_that_is_not_true_for_null_is_tested_once(text: str) -> None:
+    [select] = (outline_of(text) or {})["selects"]
+    tests = [probe["condition"] for probe in select["probes"] if probe["code"] == "nulls_excluded"]
+    assert tests == ["a IS NULL"]
+
+
+@pytest.mark.parametrize(
+    ("on", "pairs"),
+    [
+        ("ON a.k = b.k AND b.y > 1", [[["a", "k"], ["b", "k"]]]),
+        ("USING (k)", [[["a", "k"], ["b", "k"]]]),
+        ("ON k = l", [[["", "k"], ["", "l"]]]),
+        ("ON lower(a.k) = b.k", []),
+    ],
+)
+def test_compared_keys_of_join_are_in_the_outline(on: str, pairs: list[list[list[str]]]) -> None:
+    [select] = (outline_of(f"SELECT * FROM a LEFT JOIN b {on}") or {})["selects"]
+    assert select["items"][1]["pairs"] == pairs
+    assert select["items"][1]["keys"] is bool(pairs)
+
+
 def test_joins_sums_and_groups_are_in_the_outline() -> None:
     outline = outline_of(
         "WITH w AS (SELECT * FROM c) SELECT upper(a.k) AS k, sum(b.v) AS v, count(*) FROM a LEFT JOIN b ON a.k = b.k, w "

@@ -170,9 +170,9 @@ DataType = Annotated[str, _among(lambda: DATA_TYPES)]
 Color = Annotated[str, _among(lambda: COLORS)]
 Geometry = Annotated[str, _among(lambda: GEOMETRIES)]
 FieldType = Annotated[str, _among(lambda: FIELD_TYPES)]
-# units of lengths and areas in the result of a statement
+# units of lengths, areas and angles in the result of a statement
 Measure = Literal[
-    "metre", "foot", "US survey foot", "kilometre", "degree",
+    "metre", "foot", "US survey foot", "kilometre", "degree", "radian",
     "unknown", "square metre", "square foot", "square US survey foot", "square kilometre", "square degree",
 ]  # fmt: skip
 # kinds of metadata that explain the values of a dataset

@@ -138,13 +138,13 @@ def statement(draft: Draft) -> Mapping[str, object] | None:
 
     Its joins, types and comparisons are checked after the call.
     """
-    states = [arguments for path, arguments in draft.work.steps if path in _STATES]
-    statements = [arguments for arguments in states if len(arguments.get("sql", ())) == 1]
+    states = [step for step in draft.work.steps if step.algorithm in _STATES]
+    statements = [arguments for _, arguments in states if len(arguments.get("sql", ())) == 1]
     if draft.command.program != "gdal" or draft.work.algorithms.count("vector sql") > 1:
         return None
     if len(statements) != 1:
-        conditions = [arguments for arguments in states if arguments.get("where")]
-        return _condition(conditions[0]) if len(conditions) == 1 and not draft.work.chain else None
+        conditions = [step for step in states if step.arguments.get("where")]
+        return _condition(conditions[0], in_pipeline=bool(draft.work.chain)) if len(conditions) == 1 else None
     arguments = statements[0]
     dialect, options = arguments.get("dialect", ("",))[0], arguments.get("open-option", ())
     sql = arguments["sql"][0]
@@ -152,13 +152,27 @@ def statement(draft: Draft) -> Mapping[str, object] | None:
     return {"sql": sql, "outline": outline_of(sql), **about}
 
 
-def _condition(arguments: Mapping[str, Sequence[str]]) -> Mapping[str, object] | None:
-    equalled = texts_equalled(arguments["where"][0])
-    return (
-        {"sql": "", "open_options": arguments.get("open-option", ()), "equalled": equalled}
-        if equalled
-        else None
-    )
+def _condition(step: AlgorithmStep, *, in_pipeline: bool) -> Mapping[str, object] | None:
+    """A condition without a statement, with the step, layers and box that it is for; None if nothing is tested."""
+    path, arguments = step
+    # in a pipeline, GDAL may let the format of the input evaluate the condition, so its treatment of case is not known
+    equalled = [] if in_pipeline else texts_equalled(arguments["where"][0])
+    outline = outline_of(arguments["where"][0])
+    [select, *_] = outline["selects"] if outline is not None else [{"probes": (), "unprobed": ()}]
+    nulls = [probe["condition"] for probe in select["probes"] if probe["code"] == "nulls_excluded"]
+    unprobed = "nulls_excluded" in select["unprobed"]
+    if not (equalled or nulls or unprobed):
+        return None
+    return {
+        "sql": "",
+        "step": path.rpartition(" ")[2],
+        "open_options": arguments.get("open-option", ()),
+        "layers": arguments.get("active-layer") or arguments.get("input-layer", ()),
+        "box": [float(number) for number in ",".join(arguments.get("bbox", ())).split(",") if number],
+        "equalled": equalled,
+        "nulls": nulls,
+        "unprobed": unprobed,
+    }
 
 
 def _unchanged_parts(draft: Draft) -> Sequence[str]:

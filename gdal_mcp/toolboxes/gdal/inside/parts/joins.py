@@ -60,6 +60,16 @@ class Counting:
         """The number from a counting statement; 0 if it fails."""
         return (self.numbers(statement) or (0,))[0]
 
+    def texts(self, column, rows, most):
+        """The different values of a column as texts; empty if the statement fails or has more than `most` values."""
+        # the first row makes the column a text, and distinguishes no rows from a failure
+        statement = f"SELECT '' AS value UNION SELECT {column} FROM {rows} LIMIT {most + 2}"  # noqa: S608 - parts of a statement that the host has checked
+        layer = self._dataset.ExecuteSQL(f"{self._begin}{statement}", None, self._dialect)
+        values = {feature.GetField(0) for feature in (() if layer is None else layer)}
+        self._dataset.ReleaseResultSet(layer)
+        self.failed |= layer is None or len(values) > most
+        return set() if len(values) > most else values - {"", None}
+
     def shape_of_result(self, text):
         """The names of the columns of a SELECT, and the CRS of its geometry."""
         layer = self._dataset.ExecuteSQL(f"{self._begin}{text}", None, self._dialect)

@@ -9,6 +9,7 @@ from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.bounded import in_time
 from gdal_mcp.toolboxes.gdal.inside.parts.geometry_checks import geometry_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.join_keys import alike_keys
 from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
     MAX_SECONDS,
     Counting,
@@ -17,7 +18,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
     lost_rows,
     multiplied_rows,
 )
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet, skip
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 from gdal_mcp.toolboxes.gdal.inside.parts.value_probes import value_checks
@@ -72,7 +73,7 @@ def are(kinds, name, wanted):
 
 
 def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
-    """Checks that count rows, or `rows_unexamined` if there is no time to count.
+    """Checks that count rows, or `rows_unexamined` and the skipped tests of values if there is no time to count.
 
     `seconds` is the CPU time that the statement took; `read_first` defines its tables, as in a WITH clause.
     """
@@ -84,7 +85,14 @@ def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
     if findings is None:
         counted = any(select["joins_others"] or select["aggregated"] for select in outline["selects"])
         findings = [UNEXAMINED] if counted else []
-    return findings
+        skip(*(probe["code"] for select in outline["selects"] for probe in select["probes"]))
+    return recorded(findings)
+
+
+def recorded(findings):
+    """Findings without those of skipped checks, which are recorded for the answer: checks may run in another process."""
+    skip(*(code for finding in findings for code in finding.get("skipped", ())))
+    return [finding for finding in findings if "skipped" not in finding]
 
 
 def counted_checks(dataset, outline, read_first, dialect):
@@ -92,7 +100,7 @@ def counted_checks(dataset, outline, read_first, dialect):
     with quiet():
         for select in outline["selects"]:
             counting = Counting(dataset, outline, select, read_first, dialect)
-            joins = (multiplied_rows, lost_rows) if select["joins_others"] else ()
+            joins = (multiplied_rows, lost_rows, alike_keys) if select["joins_others"] else ()
             every = (not_aggregated, null_geometries, compared_times, averaged_rates, value_checks)
             for check in (*every, *joins, geometry_checks):
                 if time.process_time() > until:

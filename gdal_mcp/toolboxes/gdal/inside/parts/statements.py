@@ -6,13 +6,15 @@ checks, commands run again in memory.
 
 import itertools
 import math
+import time
 
 from osgeo import gdal, ogr
 
+from gdal_mcp.toolboxes.gdal.inside.parts.join_keys import alike_keys
 from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS, Counting
 from gdal_mcp.toolboxes.gdal.inside.parts.programs import COMPUTING, instantiated
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet, skip
-from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, recorded, row_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
@@ -54,22 +56,15 @@ def remade(words, kind, *more):
 
 def statement_checks(job):
     """Checks a statement. A slow statement is not run again."""
-    statement, words = job["statement"], job["options"]
+    statement = job["statement"]
     if not statement["sql"]:
-        with quiet():
-            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=statement["open_options"])
-            return list(case_checks(dataset, statement["equalled"]))
+        return condition_checks(job)
     outline = statement["outline"]
     if job["seconds"] > MAX_SECONDS:
         skip("column_unknown", "integer_division", "case_ignored", "several_geometries", "type_of_first_row")
         return row_checks(None, outline, job["seconds"])
     with quiet():
-        # the dataset of the statement: the input, or the result of the previous steps
-        if "pipeline" in words:
-            at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
-            dataset = remade([*words[:at], "!", "write"], "MEM")
-        else:
-            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=statement["open_options"])
+        dataset = dataset_of(job, "sql")
         findings = list(column_checks(dataset, outline)) if dataset else []
         findings += case_checks(dataset, statement["equalled"])
         dialect = statement["dialect"].upper()
@@ -77,7 +72,7 @@ def statement_checks(job):
         if dialect != "SQLITE" and not own:
             # GDAL's own dialect rejects such a column
             own_findings = [finding for finding in findings if finding["code"] != "column_unknown"]
-            return own_findings + list(joined_once(dataset, outline))
+            return own_findings + recorded(list(own_joins(dataset, outline)))
         findings += row_checks(dataset, outline, job["seconds"], dialect=dialect)
         computes = outline is not None and outline["computes"]
         return findings + (
@@ -85,12 +80,49 @@ def statement_checks(job):
         )
 
 
-def joined_once(dataset, outline):
-    """Reports a join in GDAL's own dialect, which takes only one row of the other table for each row."""
+def dataset_of(job, step):
+    """The dataset of a statement or condition: the input, or the result of the steps before it; None if that fails."""
+    words = job["options"]
+    if "pipeline" in words:
+        at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == step)
+        return remade([*words[:at], "!", "write"], "MEM")
+    return gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=job["statement"]["open_options"])
+
+
+def condition_checks(job):
+    """Checks a condition without a statement. The features of a slow command are not read again to look for NULL."""
+    condition = job["statement"]
+    slow = job["seconds"] > MAX_SECONDS
+    with quiet():
+        dataset = None if slow and "pipeline" in job["options"] else dataset_of(job, condition["step"])
+        findings = list(case_checks(dataset, condition["equalled"]))
+        if slow or dataset is None or condition["unprobed"]:
+            skip("nulls_excluded")
+        return findings if slow or dataset is None else findings + list(excluded_nulls(dataset, condition))
+
+
+def excluded_nulls(dataset, condition):
+    """Reports features that a condition leaves out because a value is NULL."""
+    names, until = condition["layers"], time.process_time() + MAX_SECONDS
+    layers = [layer for layer in layers_of(dataset) if not names or layer.GetName() in names]
+    for layer, test in itertools.product(layers, condition["nulls"]):
+        if time.process_time() > until or layer.SetAttributeFilter(test) != ogr.OGRERR_NONE:
+            skip("nulls_excluded")
+            return
+        if condition["box"]:
+            layer.SetSpatialFilterRect(*condition["box"])
+        if count := layer.GetFeatureCount():
+            yield {"code": "nulls_excluded", "count": count}
+            return
+
+
+def own_joins(dataset, outline):
+    """Checks joins in GDAL's own dialect, which takes only one row of the other table for each row."""
     for select in outline["selects"] if outline is not None and dataset is not None else ():
         counting = Counting(dataset, outline, select, "", "SQLITE")
         first = next((item for item in counting.tables if item in counting.items[:1]), None)
         if first is not None and len(counting.items) > 1:
+            yield from alike_keys(counting)
             _, several = counting.times(first, filtered=False) or (0, 0)
             if several:
                 yield {"code": "joined_once", "count": several}
@@ -107,6 +139,8 @@ def case_checks(dataset, equalled):
     for layer in layers_of(dataset):
         named = enumerate(field.GetName().lower() for field in fields(layer.GetLayerDefn()))
         columns = [(i, wanted[name]) for i, name in named if name in wanted]
+        if columns and layer.GetFeatureCount() > MAX_FEATURES:
+            skip("case_ignored")
         rows = itertools.islice(layer, MAX_FEATURES if columns else 0)
         values = ((feature.GetFieldAsString(i), texts) for feature in rows for i, texts in columns)
         count = sum(

@@ -1,4 +1,4 @@
-"""The units of the lengths and areas in the result of a statement."""
+"""The units of the lengths, areas and angles in the result of a statement."""
 
 import re
 
@@ -27,6 +27,8 @@ def spelling(name):
 
 def unit_of(dataset, row):
     """The unit of a measured column; `unknown` without a CRS, or if it differs between tables."""
+    if row["power"] == 0:
+        return "radian"
     if row["on_ellipsoid"]:
         words = {"metre"}
     else:

@@ -10,8 +10,8 @@ LABEL = "{label}"
 
 
 def value_checks(counting):
-    """Reports each code once, and the codes whose probes fail, as in a correlated subquery."""
-    failed, reported, skipped = counting.failed, set(), set()
+    """Reports each code once, and the codes whose probes were left out or fail, as in a correlated subquery."""
+    failed, reported, skipped = counting.failed, set(), set(counting.select["unprobed"])
     for probe in counting.select["probes"]:
         counting.failed = False
         if probe["code"] not in reported and (count := probed(counting, probe)) > 0:

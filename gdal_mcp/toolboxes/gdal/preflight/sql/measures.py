@@ -1,4 +1,4 @@
-"""Finds the columns of a result that are lengths or areas, with the geometries that they measure. Pure.
+"""Finds the columns of a result that are lengths, areas or angles, with the geometries that they measure. Pure.
 
 The container knows the CRSs of the tables and adds the units (`inside/parts/units.py`).
 """
@@ -19,13 +19,14 @@ MEASURES: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("length", "3dlength", "glength", "perimeter"), (1, 2)),
     "distance": (1, 3),
     "maxdistance": (1, 99),
+    "azimuth": (0, 99),  # in radians, whatever the CRS
 }
 # functions that return a value in the unit of their first argument
 _SAME_UNIT: Final = frozenset("sum total avg min max round abs coalesce ifnull ceil floor".split())
 
 
 def measured_columns(tree: "Expr") -> list[Mapping[str, Any]]:
-    """The terms of a statement that are lengths or areas. Calculations with lengths or areas are omitted."""
+    """The terms of a statement that are lengths, areas or angles. Calculations with them are omitted."""
     budget = Budget()
     rows = (_measured(term, budget) for term in selected(first_select(tree)))
     return [row for row in rows if row is not None]

@@ -1,5 +1,6 @@
 """Parts of a statement that SQLite accepts and that do not do what they seem to say. Pure."""
 
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,10 @@ _ANGLES: Final = frozenset({"sin", "cos", "tan"})
 _DEGREES: Final = re.compile(
     r"(?:.*_)?(?:lat|latitude|lon|lng|long|longitude|degrees|deg|aspect|slope|bearing|azimuth|heading)(?:_.*)?"
 )
+# names of results in degrees; `azimuth` alone names the function
+_NAMED_DEGREES: Final = re.compile(r"(?:.*_)?(?:degrees?|deg|bearing|heading)(?:_.*)?")
+_FULL_TURN: Final = 2 * math.pi  # radians
+_CONVERSIONS: Final = frozenset({"radians", "degrees", "pi"})
 _DATES: Final = frozenset({"date", "datetime", "julianday", "unixepoch"})
 
 
@@ -71,6 +76,8 @@ def _of_call(node: "Expr") -> Iterator[str]:
         yield "localtime_is_utc"
     if function(node) in _ANGLES and _is_in_degrees(node):
         yield "degrees_as_radians"
+    if _takes_radians_for_degrees(node):
+        yield "radians_as_degrees"
 
 
 def _is_reversed(between: "Expr") -> bool:
@@ -82,6 +89,21 @@ def _is_reversed(between: "Expr") -> bool:
 def _is_in_degrees(call: "Expr") -> bool:
     """True for an angle that is a column in degrees, or a coordinate, without a conversion to radians."""
     inner = list(call.walk())
-    converted = any(function(node) in ("radians", "pi") or node.key in ("mul", "div") for node in inner)
     degrees = any(_DEGREES.fullmatch(column.name.lower()) for column in columns(iter(inner)))
-    return not converted and (degrees or any(bare(function(node)) in ("x", "y") for node in inner))
+    return not _converts(inner) and (degrees or any(bare(function(node)) in ("x", "y") for node in inner))
+
+
+def _takes_radians_for_degrees(node: "Expr") -> bool:
+    """True for an ST_Azimuth without a conversion that is named as degrees, or compared with more than a full turn."""
+    named = node.key == "alias" and _NAMED_DEGREES.fullmatch(node.alias.lower()) is not None
+    operands = map(plain, node.iter_expressions()) if node.key in COMPARISONS else ()
+    literals = [part.name for part in operands if part.key == "literal" and not part.is_string]
+    if not named and all(float(text) <= _FULL_TURN for text in literals):
+        return False
+    inner = list(node.walk())
+    return any(bare(function(part)) == "azimuth" for part in inner) and not _converts(inner)
+
+
+def _converts(nodes: "list[Expr]") -> bool:
+    """True if an expression converts an angle, or calculates with it."""
+    return any(function(node) in _CONVERSIONS or node.key in ("mul", "div") for node in nodes)

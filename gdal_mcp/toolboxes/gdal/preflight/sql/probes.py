@@ -41,12 +41,13 @@ _LETTERS: Final = {"upper": "à-öø-þāăąćčďđēėęěğīįıłńňőœ�
 _FILLS: Final = "(-999, -9999, -99999, -999999, -32768, -999.25)"
 _TOTALS: Final = ("total", "totals", "grand total", "sum", "all", "gesamt", "summe", "insgesamt", "totale")
 _JOINING: Final = ("and", "paren")
-_REJECTS_NULL: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "between", "like", "in"})
+_REJECTS_NULL: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "between", "like", "glob", "in"})
 _ACCEPTS_NULL: Final = frozenset({"is", "case", "or", "null", "select"})
 _SUBSTITUTES: Final = frozenset({"coalesce", "ifnull", "nullif", "iif"})
 
 
-def value_probes(select: "Expr") -> list[Probe]:
+def value_probes(select: "Expr") -> Mapping[str, Any]:
+    """The probes of a SELECT, and the codes of probes that are left out because there are too many (`unprobed`)."""
     nodes = list(level(select))
     every = (
         *_moments(select, nodes),
@@ -59,8 +60,9 @@ def value_probes(select: "Expr") -> list[Probe]:
         *_conditions(select),
         *_chains(select),
     )
-    different = {probe["count"] + probe["condition"]: probe for probe in every}
-    return list(different.values())[:_MOST]
+    different = list({probe["count"] + probe["condition"]: probe for probe in every}.values())
+    unprobed = sorted({probe["code"] for probe in different[_MOST:]})
+    return {"probes": different[:_MOST], "unprobed": unprobed}
 
 
 def _probe(
@@ -233,15 +235,21 @@ def _conditions(select: "Expr") -> Iterator[Probe]:
     where = select.args.get("where")
     parts = _conjuncts(where.this) if where is not None else []
     tested = {text_of(column) for part in parts if _tests_null(part) for column in columns(part.walk())}
-    for part in parts if len(parts) <= _MOST else ():
+    negative: dict[str, tuple[Expr, set[str]]] = {}  # conditions such as <> and NOT IN, by their column
+    for part in parts:
         inner = plain(part.this) if part.key == "not" else part
+        inner = inner.this if inner.key == "escape" else inner
         if inner.key not in _REJECTS_NULL or not _is_strict(part):
             continue
-        column, rest = plain(inner.this), [f"({text_of(other)})" for other in parts if other is not part]
-        if part.key in ("neq", "not") and column.key == "column" and text_of(column) not in tested:
-            condition = " AND ".join([f"{text_of(column)} IS NULL", *rest])
-            yield _probe("nulls_excluded", "any", column, condition=condition, filtered=False)
+        column, negated = plain(inner.this), part.key in ("neq", "not") or inner.args.get("negate")
+        if negated and column.key == "column" and text_of(column) not in tested:
+            negative.setdefault(text_of(column), (column, set()))[1].add(text_of(part))
         yield from _outer(select, part)
+    texts = [text_of(part) for part in parts]
+    for name, (column, own) in negative.items():
+        rest = (f"({text})" for text in texts if text not in own)
+        condition = " AND ".join([f"{name} IS NULL", *rest])
+        yield _probe("nulls_excluded", "any", column, condition=condition, filtered=False)
 
 
 def _outer(select: "Expr", part: "Expr") -> Iterator[Probe]:

@@ -97,7 +97,7 @@ def _measures(select: "Expr") -> Data:
             {column.name.lower() for part in _conditions(select) for column in columns(level(part))}
         ),
         "keys": any(
-            _has_keys(condition) for condition in [select.args.get("where")] if condition is not None
+            bool(_pairs(condition)) for condition in [select.args.get("where")] if condition is not None
         ),
         "counts": any(function(call) == "count" and _is_plain_sum(call) for call in _selected_calls(select)),
         "counts_rows": any(_counts_rows(call) for call in _selected_calls(select)),
@@ -105,21 +105,24 @@ def _measures(select: "Expr") -> Data:
             _sum(call) for call in _selected_calls(select) if function(call) in _SUMS and _is_plain_sum(call)
         ],
         "days": list(_days(select)),
-        "probes": value_probes(select),
+        **value_probes(select),
         **geometry_probes(select),
     }
 
 
 def _item(source: "Expr") -> Data:
     join = source.parent if source.parent is not None and source.parent.key == "join" else None
-    joined, keys = "", False
+    joined, keys, pairs = "", False, []
     if join is not None:
         on, using = join.args.get("on"), join.args.get("using")
         natural = join.text("method") == "NATURAL"
         bound = on is not None or using or natural
         outer = join.text("side") in ("LEFT", "FULL", "RIGHT")
         joined = "LEFT" if outer else "INNER" if bound or join.text("kind") == "INNER" else ","
-        keys = bool(using) or natural or (on is not None and _has_keys(on))
+        pairs = _pairs(on) if on is not None else []
+        tables = [name_of(join.parent.args["from_"].this), name_of(source)] if using else []
+        pairs += [[[table, column.name.lower()] for table in tables] for column in using or ()]
+        keys = bool(pairs) or natural
     alias = source.args.get("alias")
     named = alias.this if alias is not None and alias.this is not None else source.this
     known = source.key in ("table", "subquery") and named.key == "identifier"
@@ -129,13 +132,15 @@ def _item(source: "Expr") -> Data:
         "name": name_of(source),
         "joined": joined,
         "keys": keys,
+        "pairs": pairs,
+        "text": text_of(source),
     }
 
 
-def _has_keys(condition: "Expr") -> bool:
-    """True if a condition compares two columns for equality."""
+def _pairs(condition: "Expr") -> list[list[list[str]]]:
+    """The pairs of columns that a condition compares for equality."""
     pairs = ((plain(node.this), plain(node.expression)) for node in condition.walk() if node.key == "eq")
-    return any(x.key == y.key == "column" for x, y in pairs)
+    return [[_name(x), _name(y)] for x, y in pairs if x.key == y.key == "column"]
 
 
 def _groups(select: "Expr") -> Iterator["Expr"]:
