@@ -51,6 +51,20 @@ def layers_of(dataset, most=None):
     return [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())[:most]]
 
 
+def named_layers(layers, words):
+    """The names of the layers that the words of a call choose; empty for all layers.
+
+    In a query, the name of a layer may follow an alias and `_`.
+    """
+    if "--sql" not in words and "--input-layer" not in words:
+        return set()
+    return {name for layer in layers if is_named(name := layer.GetName(), words)}
+
+
+def is_named(name, words):
+    return re.search(rf"(?<![^\W_]){re.escape(name)}(?!\w)", words, re.IGNORECASE) is not None
+
+
 def columns(dataset):
     """Columns of the first layer by name, for the host to compare with the call."""
     layer = dataset.GetLayer(0)
