@@ -1,6 +1,6 @@
 """Traps about values of columns and positions of points that GDAL reads without a warning.
 
-`TEXTS` are further files, and `TABLE` continues the table of `table.py`.
+`TEXTS` are further files, `MAKE` continues the program of `explained.py`, and `TABLE` continues the table of `table.py`.
 """
 
 from typing import Any
@@ -49,11 +49,17 @@ TEXTS = {
     "lattice.geojson": _points(*((x, y) for x in range(-60, 80, 20) for y in range(-60, 80, 20))),
     "hesse_points.geojson": _points(*_HESSE),
     "some_exchanged.geojson": _points(*_HESSE, (50.2, 8.6)),
+    "some_exchanged.csv": "id,lon,lat\n" + "".join(f"{x},{x},{y}\n" for x, y in (*_HESSE, (50.2, 8.6))),
     "some_far.geojson": _points(*_HESSE, (51.5, 25.3)),
     "two_ranges.geojson": _points(*_PACIFIC, (202.1, 21.2), (236.9, 36.7)),
     "one_range.geojson": _points((202.2, 21.3), (237.6, 37.8), (204.9, 19.7)),
     "around_greenwich.geojson": _points((-30, 10), (100, 20), (200, -10), (320, 40), (10, 5)),
 }
+MAKE = r"""
+sheets("text_days", ("text_days", table(("id", "day"), (1, "2023-02-28"), (2, "2023-02-30")), "", ""))
+sheets("true_days", ("true_days", table(("id", "day"), (1, "2023-02-28"), (2, "2023-03-30")), "", ""))
+sheets("unit_sheet", ("unit_sheet", table(("name", "depth"), (None, "m"), ("a", 2.5), ("b", 13)), "", ""))
+"""
 
 TABLE = r"""
 # dates and units in columns
@@ -71,6 +77,9 @@ dates_impossible
 dates_impossible
     query inputs=["impossible.geojson"] sql=SELECT * FROM impossible
     query inputs=["possible.geojson"] sql=SELECT * FROM possible
+dates_impossible
+    vector convert input=text_days.xlsx output=OUT.gpkg
+    vector convert input=true_days.xlsx output=OUT.gpkg
 date_orders_mixed
     info path=two_orders.csv
     info path=day_first.csv
@@ -78,6 +87,8 @@ units_as_row
     vector convert input=unit_row.csv output=OUT.gpkg
     vector convert input=text_row.csv output=OUT.gpkg
     vector convert input=first_of_texts.csv output=OUT.gpkg
+units_as_row
+    vector convert input=unit_sheet.xlsx output=OUT.gpkg open-option=["HEADERS=FORCE"]
 units_as_row
     info path=erddap.csv
     info path=text_row.csv
@@ -107,6 +118,8 @@ null_island
     vector make-point input=null_island.csv output=OUT.gpkg x=lon y=lat output-crs=EPSG:4326
     vector make-point input=hesse_points.csv output=OUT.gpkg x=lon y=lat output-crs=EPSG:4326
 null_island
+    vector convert input=null_island.csv output=OUT.gpkg open-option=["X_POSSIBLE_NAMES=lon","Y_POSSIBLE_NAMES=lat"]
+null_island
     query inputs=["null_island.csv"] sql=SELECT avg(lon) AS x, avg(lat) AS y FROM null_island
     query inputs=["hesse_points.csv"] sql=SELECT avg(lon) AS x, avg(lat) AS y FROM hesse_points
     query inputs=["null_island.csv"] sql=SELECT count(*) AS n FROM null_island
@@ -117,6 +130,8 @@ null_island ignoring:outside_area_of_use
 xy_mixed
     info path=some_exchanged.geojson
     info path=some_far.geojson
+xy_mixed
+    vector make-point input=some_exchanged.csv output=OUT.gpkg x=lon y=lat output-crs=EPSG:4326
 longitudes_mixed
     info path=two_ranges.geojson
     info path=one_range.geojson

@@ -19,7 +19,7 @@ __all__ = ["grounds"]
 def place(grounds: Path, oracle: Oracle) -> Place:
     traps_place = Place.made(grounds / "traps")
     folder = oracle.folder("traps")
-    oracle.python(MAKE + explained.MAKE + losses.MAKE + files.MAKE, str(folder))
+    oracle.python(MAKE + explained.MAKE + losses.MAKE + files.MAKE + columns.MAKE, str(folder))
     for path in folder.iterdir():
         traps_place.path(path.name).write_bytes(path.read_bytes())
     for name, text in (TEXTS | queries.TEXTS | files.TEXTS | columns.TEXTS).items():

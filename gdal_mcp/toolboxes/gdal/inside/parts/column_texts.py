@@ -7,9 +7,10 @@ from datetime import date
 from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
-from gdal_mcp.toolboxes.gdal.inside.parts.tables import FIRST, MOST_FIELDS, fields, is_number
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import FIRST, MOST_FIELDS, fields, is_named, is_number
 
-CODES = ("dates_impossible", "date_orders_mixed")
+OF_DATES = ("dates_impossible", "date_orders_mixed")
+CODES = (*OF_DATES, "units_as_row")
 MAX_FEATURES = 20_000
 DATES = 0.9  # fraction of the first values that must look like dates, so that the column has dates
 YEAR_FIRST = re.compile(r"(\d{4})([-/])(\d\d?)\2(\d\d?)(?:[T ].*)?", re.ASCII)
@@ -22,7 +23,7 @@ MISSING = frozenset(
 BASE_UNIT = (
     r"(?:[µμnumckhMG]?(?:m|g|s|l|L|Pa|bar|W|Wh|V|A|Hz|K|J|N|mol|S)|°[CF]?|%|‰|deg(?:ree)?s?(?:_\w+| ?[CFKNE])?"
     r"|ft|feet|foot|in|mi|miles|km|ha|acres?|psu|PSU|PSS|ppm|ppb|ppt|pH|NTU|h|hr|hours?|min|minutes?|sec|seconds?|d|days?"
-    r"|yr|years?|knots?|kt|mbar|met(?:re|er)s?|USD|EUR|GBP|[$€£]|count|1|unitless|dimensionless|UTC|[Yy]{4}-[Mm]{2}-[Dd]{2})"
+    r"|yr|years?|knots?|kt|mbar|met(?:re|er)s?|USD|EUR|GBP|[$€£]|count|unitless|dimensionless|UTC|[Yy]{4}-[Mm]{2}-[Dd]{2})"
 )
 POWER = r"(?:\^?-?\d|[²³])?"
 UNIT = re.compile(rf"[\[(]?{BASE_UNIT}{POWER}(?:[ */·.]{BASE_UNIT}{POWER})*[\])]?")
@@ -45,7 +46,7 @@ def checks(layer, sql):
 def is_read(name, sql):
     """True if a statement may read a column: it has the name, or selects all columns."""
     every = re.search(r"(?:SELECT|DISTINCT|,|\.)\s*\*", sql, re.IGNORECASE)
-    return not sql or bool(every) or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE)
+    return not sql or bool(every) or is_named(name, sql)
 
 
 def first_rows(layer, width):
@@ -105,7 +106,7 @@ def is_day(year, month, day):
 def date_checks(layer, columns):
     """Reports dates that do not exist, and columns with the day first in some values and the month in others."""
     if layer.GetFeatureCount() > MAX_FEATURES:
-        skip(*CODES)
+        skip(*OF_DATES)
     impossible, orders = dict.fromkeys(columns, 0), {i: [0, 0] for i in columns}
     of = 0
     for feature in itertools.islice(layer, MAX_FEATURES):

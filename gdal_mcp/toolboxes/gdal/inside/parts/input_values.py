@@ -8,9 +8,10 @@ from osgeo import gdal
 from gdal_mcp.toolboxes.gdal.inside.parts import column_texts, positions
 from gdal_mcp.toolboxes.gdal.inside.parts.beside import MAX_BYTES, SPANNING, VECTORS, is_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet, skip
-from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of, named_layers
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import is_named, layers_of, named_layers
 
-DRIVERS = (*VECTORS, "XLSX", "ODS")
+DRIVERS = (*VECTORS, "XLSX", "ODS", "GML", "GPX", "KML", "LIBKML", "Parquet")
+HEADERS = "--open-option=HEADERS="
 MAX_LAYERS = 20
 # commands whose result depends on where features are
 BY_POSITION = SPANNING | {"rasterize", "index", "info", "clip", "buffer", "layer-algebra", "combine"}
@@ -27,8 +28,9 @@ def checks(path, job):
         return
     words = [str(word) for word in job.get("options", ())]
     words += [f"--sql={job['sql']}"] if job.get("sql") else []
+    headers = [word.removeprefix("--open-option=") for word in words if word.startswith(HEADERS)]
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=DRIVERS)
+        dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=DRIVERS, open_options=headers)
         layers = layers_of(dataset, MAX_LAYERS) if dataset is not None else []
         named = named_layers(layers, " ".join(words))
         findings = [
@@ -51,9 +53,8 @@ def layer_checks(layer, words, *, writes):
 def uses_positions(columns, sql, words, *, writes):
     """True if the call measures or draws with positions. `columns` are those with positions in a table."""
     if sql:
-        names = (re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE) for name in columns)
-        uses = all(names) if columns else GEOMETRY.search(sql)
+        uses = all(is_named(name, sql) for name in columns) if columns else GEOMETRY.search(sql)
         return bool(uses) and not WITHOUT_ZERO.search(sql)
-    if columns:
-        return writes
+    if columns:  # a conversion to points names them
+        return {name.casefold() for name in columns} <= {word.rpartition("=")[2].casefold() for word in words}
     return not writes or not BY_POSITION.isdisjoint(words)

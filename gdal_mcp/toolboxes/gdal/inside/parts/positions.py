@@ -33,7 +33,7 @@ def checks(layer, columns):
     others = [point for point in points if point not in at_zero]
     if at_zero:
         yield {"code": "null_island", "count": len(points) - len(others), "of": len(points)}
-    if crs is not None and in_degrees(crs):
+    if in_degrees(crs) if crs is not None else columns and kind_of(columns[0]) == "lon":
         yield from degree_checks(others)
 
 

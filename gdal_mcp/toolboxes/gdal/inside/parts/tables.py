@@ -62,6 +62,7 @@ def named_layers(layers, words):
 
 
 def is_named(name, words):
+    """True if a text has the name of a layer or a column."""
     return re.search(rf"(?<![^\W_]){re.escape(name)}(?!\w)", words, re.IGNORECASE) is not None
 
 
