@@ -35,6 +35,12 @@ TEXTS = {
     "unit_row.csv": "name,depth\n,m\nA,3.2\nB,10.1\n",
     "erddap.csv": "time,latitude,sst\nUTC,degrees_north,degree_C\n2024-01-01,47.5,8.1\n2024-01-02,47.5,9.2\n",
     "text_row.csv": "name,depth\nA,n/a\nB,3.2\nC,10.1\n",
+    "some_grouped.csv": 'name,pop\na,"1,200"\nb,900\nc,n/a\nd,"12,000"\n',
+    "some_decimals.csv": 'name,v\na,"1,5"\nb,2\nc,"3,25"\n',
+    "lists.csv": 'name,v\na,"1,2,3"\nb,2\nc,"3,25"\n',
+    "grouped_semicolons.csv": "name;v\na;1.200,5\nb;900,25\n",
+    "accounts.csv": "name,v\na,5-\nb,3\nc,(4)\n",
+    "minutes_of_degrees.csv": "id,lon\n1,8°33'00\"E\n2,7°27'E\n",
     "first_of_texts.csv": "name,note\nA,m\nB,in the harbour\n",
     "null_island.geojson": _points(*_HESSE, (0, 0), (0, 0)),
     "null_island.csv": "id,lon,lat\n" + "".join(f"{x},{x},{y}\n" for x, y in (*_HESSE, (0, 0))),
@@ -96,6 +102,25 @@ units_as_row ignoring:number_as_text
     query inputs=["unit_row.csv"] sql=SELECT max(depth) AS d FROM unit_row
     query inputs=["unit_row.csv"] sql=SELECT max(CAST(depth AS REAL)) AS d FROM unit_row WHERE depth <> 'm'
     query inputs=["unit_row.csv"] sql=SELECT name FROM unit_row
+
+# numbers of which only some have commas, signs or units
+decimal_comma
+    query inputs=["some_grouped.csv"] sql=SELECT sum(pop) AS p FROM some_grouped
+    query inputs=["lists.csv"] sql=SELECT v FROM lists
+    query inputs=["some_grouped.csv"] sql=SELECT sum(CAST(replace(pop, ',', '') AS REAL)) AS p FROM some_grouped WHERE pop <> 'n/a'
+decimal_comma before
+    vector convert input=some_decimals.csv output=OUT.gpkg
+    vector convert input=lists.csv output=OUT.gpkg
+    vector convert input=semicolons.csv output=OUT.gpkg
+decimal_comma
+    query inputs=["grouped_semicolons.csv"] sql=SELECT sum(v) AS v FROM grouped_semicolons
+    query inputs=["semicolons.csv"] sql=SELECT sum(v) AS v FROM semicolons
+number_as_text
+    query inputs=["accounts.csv"] sql=SELECT sum(v) AS v FROM accounts
+    query inputs=["accounts.csv"] sql=SELECT name, v FROM accounts
+number_as_text
+    query inputs=["minutes_of_degrees.csv"] sql=SELECT avg(lon) AS x FROM minutes_of_degrees
+    query inputs=["minutes_of_degrees.csv"] sql=SELECT id, lon FROM minutes_of_degrees
 
 # points at wrong places
 null_island

@@ -7,7 +7,14 @@ from datetime import date
 from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
-from gdal_mcp.toolboxes.gdal.inside.parts.tables import FIRST, MOST_FIELDS, fields, is_named, is_number
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import (
+    FIRST,
+    MISSING,
+    MOST_FIELDS,
+    fields,
+    is_named,
+    is_number,
+)
 
 OF_DATES = ("dates_impossible", "date_orders_mixed")
 CODES = (*OF_DATES, "units_as_row")
@@ -17,9 +24,6 @@ YEAR_FIRST = re.compile(r"(\d{4})([-/])(\d\d?)\2(\d\d?)(?:[T ].*)?", re.ASCII)
 YEAR_LAST = re.compile(r"(\d\d?)([./-])(\d\d?)\2(\d{4})(?:[ T,].*)?", re.ASCII)
 MONTHS = 12
 TYPES = (ogr.OFTString, ogr.OFTDate, ogr.OFTDateTime)
-MISSING = frozenset(
-    {"n/a", "na", "nan", "null", "none", "nil", "-", "--", "?", "missing", "unknown", "nodata"}
-)
 BASE_UNIT = (
     r"(?:[µμnumckhMG]?(?:m|g|s|l|L|Pa|bar|W|Wh|V|A|Hz|K|J|N|mol|S)|°[CF]?|%|‰|deg(?:ree)?s?(?:_\w+| ?[CFKNE])?"
     r"|ft|feet|foot|in|mi|miles|km|ha|acres?|psu|PSU|PSS|ppm|ppb|ppt|pH|NTU|h|hr|hours?|min|minutes?|sec|seconds?|d|days?"

@@ -27,10 +27,14 @@ COMMA = re.compile(
     r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:['\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?|\d{1,3}(?: \d{3}){2,}(?:[.,]\d+)?)",
     re.ASCII,
 )
-# amounts of money, percentages, and numbers with a unit, such as $1,200.50, 45% or 12 km
+# amounts of money, percentages, numbers with a unit, negative numbers of accounts, and degrees with minutes, such as
+# $1,200.50, 45%, 12 km, (4) or 8°33'
 WITH_UNIT = re.compile(
-    r"[-+]?(?:[$€£¥]\s?\d[\d,.]*|\d[\d,.]*\s?(?:[%‰$€£¥]|°C?|[kcm]?m[2²³]?|ft|mi|ha|k?g|kWh|MW|USD|EUR|GBP|ppm))",
+    r"[-+]?(?:\(\d[\d,.]*\)|\d[\d,.]*-|\d+°\s?\d[\d.]*\s?['′][^,;]*|[$€£¥]\s?\d[\d,.]*|\d[\d,.]*\s?(?:[%‰$€£¥]|°C?|[kcm]?m[2²³]?|ft|mi|ha|k?g|kWh|MW|USD|EUR|GBP|ppm))",
     re.ASCII,
+)
+MISSING = frozenset(
+    {"n/a", "na", "nan", "null", "none", "nil", "-", "--", "?", "missing", "unknown", "nodata"}
 )
 LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?:[ T].*)?")
 WKT = re.compile(
@@ -80,17 +84,17 @@ def columns(dataset):
             if feature.IsFieldSetAndNotNull(i) and (text := feature.GetFieldAsString(i).strip()):
                 values.append(text)
     layer.ResetReading()
-    with_commas = COMMA.fullmatch if not by_semicolons(dataset) else lambda _text: None
+    read_commas = DECIMAL.fullmatch if by_semicolons(dataset) else lambda _text: None
     tests = {
-        "number_texts": lambda text: is_number(text) or (not with_commas(text) and DECIMAL.fullmatch(text)),
-        "comma_texts": with_commas,
+        "number_texts": lambda text: is_number(text) or read_commas(text),
         "date_texts": LOCAL_DATE.fullmatch,
         "geometry_texts": WKT.match,
-        "unit_texts": WITH_UNIT.fullmatch,
     }
     kinds = {}
     for kind, test in tests.items():
         kinds[kind] = [named[i] for i, values in texts.items() if values and all(map(test, values))]
+    for kind, pattern in (("comma_texts", COMMA), ("unit_texts", WITH_UNIT)):
+        kinds[kind] = [named[i] for i, values in texts.items() if are_written(values, pattern, read_commas)]
     kinds["long_texts"] = [named[i] for i, values in texts.items() if are_long(values)]
     kinds["rounded_keys"] = [named[i] for i in sorted(rounded)]
     shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
@@ -136,6 +140,16 @@ def are_long(texts):
         return True
     fractions = len(integers) < len(texts) and all(map(is_number, texts))
     return fractions and any(abs(number) > DOUBLE for number in integers)
+
+
+def are_written(texts, pattern, is_read):
+    """True if texts are numbers or missing values, and some are written in a way that GDAL does not read.
+
+    Grouped thousands are absent in small numbers, and decimals in whole numbers.
+    """
+    numbers = [text for text in texts if text.lower() not in MISSING]
+    unread = any(pattern.fullmatch(text) and not is_read(text) for text in numbers)
+    return unread and all(is_number(text) or pattern.fullmatch(text) for text in numbers)
 
 
 def is_number(text):
