@@ -41,6 +41,14 @@ TEXTS = {
     "grouped_semicolons.csv": "name;v\na;1.200,5\nb;900,25\n",
     "accounts.csv": "name,v\na,5-\nb,3\nc,(4)\n",
     "minutes_of_degrees.csv": "id,lon\n1,8°33'00\"E\n2,7°27'E\n",
+    "months.csv": _days("01-Jan-2024", "15-Dec-2023", "03-Feb-2024"),
+    "month_names.csv": _days('"January 5, 2024"', "n/a", "2023-12-15"),
+    "of_people.csv": _days("June Carter", "May 5th", "April O'Neil"),
+    "unpadded.csv": _days("2024-9-5", "2024-10-05"),
+    "clocks.csv": _days("9:05", "10:15", "08:00"),
+    "padded_clocks.csv": _days("09:05", "10:15", "08:00"),
+    "spaced.csv": "id,v\n1,1 200\n2,900\n3,12 000\n",
+    "limits.csv": "id,v\n1,<0.5\n2,<0.5\n3,0.7\n",
     "first_of_texts.csv": "name,note\nA,m\nB,in the harbour\n",
     "null_island.geojson": _points(*_HESSE, (0, 0), (0, 0)),
     "null_island.csv": "id,lon,lat\n" + "".join(f"{x},{x},{y}\n" for x, y in (*_HESSE, (0, 0))),
@@ -89,6 +97,19 @@ dates_impossible
 date_orders_mixed
     info path=two_orders.csv
     info path=day_first.csv
+local_dates
+    query inputs=["months.csv"] sql=SELECT max(day) AS last FROM months
+    query inputs=["possible.csv"] sql=SELECT max(day) AS last FROM possible
+    query inputs=["of_people.csv"] sql=SELECT max(day) AS last FROM of_people
+local_dates
+    query inputs=["month_names.csv"] sql=SELECT id FROM month_names ORDER BY day
+    query inputs=["month_names.csv"] sql=SELECT count(*) AS n FROM month_names
+local_dates before
+    vector convert input=unpadded.csv output=OUT.gpkg
+    vector convert input=possible.csv output=OUT.gpkg
+local_dates
+    query inputs=["clocks.csv"] sql=SELECT max(day) AS last FROM clocks
+    query inputs=["padded_clocks.csv"] sql=SELECT max(day) AS last FROM padded_clocks
 units_as_row
     vector convert input=unit_row.csv output=OUT.gpkg
     vector convert input=text_row.csv output=OUT.gpkg
@@ -115,6 +136,10 @@ decimal_comma before
 decimal_comma
     query inputs=["grouped_semicolons.csv"] sql=SELECT sum(v) AS v FROM grouped_semicolons
     query inputs=["semicolons.csv"] sql=SELECT sum(v) AS v FROM semicolons
+decimal_comma
+    query inputs=["spaced.csv"] sql=SELECT sum(v) AS v FROM spaced
+number_as_text
+    query inputs=["limits.csv"] sql=SELECT avg(v) AS v FROM limits
 number_as_text
     query inputs=["accounts.csv"] sql=SELECT sum(v) AS v FROM accounts
     query inputs=["accounts.csv"] sql=SELECT name, v FROM accounts
