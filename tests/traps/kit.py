@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.mcp.talk import Talk
-from tests.traps import explained, files, losses, queries
+from tests.traps import columns, explained, files, losses, queries
 from tests.traps.table import TABLE
 
 TWINS = 3  # the quick test tries a twin of every third code: with all twins it would take twice as long
@@ -50,7 +50,7 @@ def call(text: str) -> tuple[str, dict[str, Any]]:
 def cases() -> Iterator[Case]:
     code, marks, twin = "", frozenset[str](), 0
     for number, line in enumerate(
-        (TABLE + explained.TABLE + losses.TABLE + queries.TABLE + files.TABLE).splitlines()
+        (TABLE + explained.TABLE + losses.TABLE + queries.TABLE + files.TABLE + columns.TABLE).splitlines()
     ):
         if line.startswith(" "):
             yield Case(code, twin, *call(line.strip().replace("OUT", f"trap{number}")), marks)

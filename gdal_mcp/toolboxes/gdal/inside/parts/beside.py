@@ -262,6 +262,7 @@ def checks(job):
         yield from ({**finding, "input": number} for finding in raster_checks(path, job))
         yield from sheet_checks(number, path, job)
         yield from ({**finding, "input": number} for finding in part("text_files").checks(path))
+        yield from ({**finding, "input": number} for finding in part("input_values").checks(path, job))
         yield from kml_checks(number, path)
 
 

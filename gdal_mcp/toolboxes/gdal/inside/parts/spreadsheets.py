@@ -11,7 +11,7 @@ from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import skip
 from gdal_mcp.toolboxes.gdal.inside.parts.sheets import sheets_of, tags, text_of
-from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of, named_layers
 
 FIRST_ROWS = 200
 MOST_HEADERS = 3  # rows at the top that may be titles and headers
@@ -36,9 +36,8 @@ def checks(path, words):
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX", "ODS"])
     if dataset is None:
         return
-    names = [layer.GetName() for layer in layers_of(dataset)]
-    chooses = "--input-layer" in words or "--sql" in words
-    named = {name for name in names if chooses and is_named(name, words)}
+    layers = layers_of(dataset)
+    named = named_layers(layers, words)
     try:
         with zipfile.ZipFile(path) as packed:
             of_format = ods_cells if "content.xml" in packed.namelist() else xlsx_cells
@@ -51,16 +50,11 @@ def checks(path, words):
     if merged:
         yield {"code": "cells_merged", "count": merged}
     if hidden:
-        yield {"code": "sheets_hidden", "count": hidden, "of": len(names)}
-    for number, layer in enumerate(layers_of(dataset)):
+        yield {"code": "sheets_hidden", "count": hidden, "of": len(layers)}
+    for number, layer in enumerate(layers):
         if not named or layer.GetName() in named:
             findings = layer_checks(layer, says_headers="HEADERS=" in words)
             yield from ({**finding, "layer": number} for finding in findings)
-
-
-def is_named(sheet, words):
-    """True if the words of a call contain the name of a sheet. In a query, the name may follow an alias and `_`."""
-    return re.search(rf"(?<![^\W_]){re.escape(sheet)}(?!\w)", words, re.IGNORECASE) is not None
 
 
 def xlsx_cells(packed, named):

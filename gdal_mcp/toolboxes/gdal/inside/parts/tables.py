@@ -24,15 +24,30 @@ DECIMAL = re.compile(r"[-+]?\d+,\d+")
 # decimal commas, and numbers whose thousands are grouped
 COMMA = re.compile(
     r"[-+]?(?:\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}"
-    r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:['\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?|\d{1,3}(?: \d{3}){2,}(?:[.,]\d+)?)",
+    r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:['\u2019\u00a0\u2009\u202f ]\d{3})+(?:[.,]\d+)?)",
     re.ASCII,
 )
-# amounts of money, percentages, and numbers with a unit, such as $1,200.50, 45% or 12 km
+# amounts of money, percentages, numbers with a unit, negative numbers of accounts, limits of detection, and degrees with
+# minutes, such as $1,200.50, 45%, 12 km, (4), <0.5 or 8°33'
 WITH_UNIT = re.compile(
-    r"[-+]?(?:[$€£¥]\s?\d[\d,.]*|\d[\d,.]*\s?(?:[%‰$€£¥]|°C?|[kcm]?m[2²³]?|ft|mi|ha|k?g|kWh|MW|USD|EUR|GBP|ppm))",
+    r"(?:[<>≤≥~\u2212]\s?\d[\d,.]*|[-+]?(?:\(\d[\d,.]*\)|\d[\d,.]*-|\d+°\s?\d[\d.]*\s?['\u2032][^,;]*|[$€£¥]\s?\d[\d,.]*|\d[\d,.]*\s?(?:[%‰$€£¥]|°C?|[kcm]?m[2²³]?|ft|mi|ha|k?g|kWh|MW|USD|EUR|GBP|ppm)))",
     re.ASCII,
 )
-LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?:[ T].*)?")
+MISSING = frozenset(
+    {"n/a", "na", "nan", "null", "none", "nil", "-", "--", "?", "missing", "unknown", "nodata"}
+)
+MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t|tember)?"
+    r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+)
+# dates and times whose texts do not sort by time, such as 31.12.2024, 31-Dec-2024, Dec 31, 2024, 2024-9-5, 9:05 and 8 PM
+LOCAL_DATE = re.compile(
+    rf"\d{{1,2}}([./-])\d{{1,2}}\1(?:\d{{4}}|\d{{2}})(?:[ T].*)?|(?:\d{{1,2}}[ .-]+)?{MONTH}[ .,-]+\d{{2,4}}(?:[ ,].*)?"
+    rf"|{MONTH}\.? \d{{1,2}},? \d{{4}}(?:[ ,].*)?|\d{{4}}([-/])(?:\d\2\d\d?|\d\d\2\d)(?:[ T].*)?"
+    r"|\d:\d\d(?::\d\d)?|\d{1,2}(?::\d\d){0,2} ?[AP]M",
+    re.IGNORECASE | re.ASCII,
+)
+SORTED_DATE = re.compile(r"\d{4}([-/])\d\d\1\d\d(?:[ T].*)?|\d\d:\d\d(?::\d\d)?", re.ASCII)
 WKT = re.compile(
     r"\s*(?:SRID=\d+;)?(?:MULTI)?(?:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\s*Z?M?\s*\(", re.IGNORECASE
 )
@@ -51,6 +66,21 @@ def layers_of(dataset, most=None):
     return [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())[:most]]
 
 
+def named_layers(layers, words):
+    """The names of the layers that the words of a call choose; empty for all layers.
+
+    In a query, the name of a layer may follow an alias and `_`.
+    """
+    if "--sql" not in words and "--input-layer" not in words:
+        return set()
+    return {name for layer in layers if is_named(name := layer.GetName(), words)}
+
+
+def is_named(name, words):
+    """True if a text has the name of a layer or a column."""
+    return re.search(rf"(?<![^\W_]){re.escape(name)}(?!\w)", words, re.IGNORECASE) is not None
+
+
 def columns(dataset):
     """Columns of the first layer by name, for the host to compare with the call."""
     layer = dataset.GetLayer(0)
@@ -65,17 +95,21 @@ def columns(dataset):
             if feature.IsFieldSetAndNotNull(i) and (text := feature.GetFieldAsString(i).strip()):
                 values.append(text)
     layer.ResetReading()
-    with_commas = COMMA.fullmatch if not by_semicolons(dataset) else lambda _text: None
+    read_commas = DECIMAL.fullmatch if by_semicolons(dataset) else lambda _text: None
     tests = {
-        "number_texts": lambda text: is_number(text) or (not with_commas(text) and DECIMAL.fullmatch(text)),
-        "comma_texts": with_commas,
-        "date_texts": LOCAL_DATE.fullmatch,
+        "number_texts": lambda text: is_number(text) or read_commas(text),
         "geometry_texts": WKT.match,
-        "unit_texts": WITH_UNIT.fullmatch,
     }
     kinds = {}
     for kind, test in tests.items():
         kinds[kind] = [named[i] for i, values in texts.items() if values and all(map(test, values))]
+    unread = {
+        "comma_texts": (lambda text: COMMA.fullmatch(text) and not read_commas(text), tests["number_texts"]),
+        "unit_texts": (WITH_UNIT.fullmatch, is_number),
+        "date_texts": (LOCAL_DATE.fullmatch, SORTED_DATE.fullmatch),
+    }
+    for kind, (is_unread, is_read) in unread.items():
+        kinds[kind] = [named[i] for i, values in texts.items() if are_written(values, is_unread, is_read)]
     kinds["long_texts"] = [named[i] for i, values in texts.items() if are_long(values)]
     kinds["rounded_keys"] = [named[i] for i in sorted(rounded)]
     shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
@@ -121,6 +155,15 @@ def are_long(texts):
         return True
     fractions = len(integers) < len(texts) and all(map(is_number, texts))
     return fractions and any(abs(number) > DOUBLE for number in integers)
+
+
+def are_written(texts, is_unread, is_read):
+    """True if some texts are written in a way that GDAL does not read, and the others are read or missing.
+
+    Grouped thousands are absent in small numbers, and decimals in whole numbers.
+    """
+    values = [text for text in texts if text.lower() not in MISSING]
+    return any(map(is_unread, values)) and all(is_read(text) or is_unread(text) for text in values)
 
 
 def is_number(text):
