@@ -106,7 +106,9 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     if not outcome.code:
         return None
     final = result.final or {}
-    errors = [error for error in clean_messages(final) if error.level != "warning"]
+    messages = clean_messages(final)
+    errors = [message for message in messages if message.level != "warning"]
+    warnings = [message for message in messages if message.level == "warning"]  # they may give the reason
     texts = [error.text for error in errors[:_FIRST]]
     all_texts = "\n".join((*texts, stderr))
     if any(text in all_texts for text in _FULL):
@@ -118,9 +120,8 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     general = GENERAL_ADVICE.format(toolbox.title)
     rest = unreported_stderr(stderr, errors[:_FIRST])
     untrusted = {toolbox.name: texts, **({"stderr": rest} if rest else {})}
-    return ToolError(
-        toolbox.answering.failure, Stage.RUN, message, toolbox.answering.suggest(errors) or general, untrusted
-    )
+    suggestion = toolbox.answering.suggest([*errors, *warnings]) or general
+    return ToolError(toolbox.answering.failure, Stage.RUN, message, suggestion, untrusted)
 
 
 def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:

@@ -102,6 +102,23 @@ for i, value in enumerate((5.0, None, 9.0)):
         feature.SetField("value", value)
     feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POLYGON (({500000 + i * 1000} 4998000,{501000 + i * 1000} 4998000,{501000 + i * 1000} 4999000,{500000 + i * 1000} 4999000,{500000 + i * 1000} 4998000))")); into.CreateFeature(feature)
 into = feature = None; made.Close()
+def cell(name, lon, lat, columns, rows, kind="int16", **more):
+    # one degree of heights, with the outer pixels centred on whole degrees
+    values = numpy.linspace(100, 1100, columns * rows).reshape(rows, columns)
+    x, y = 1 / (columns - 1), 1 / (rows - 1)
+    raster(name, more.pop("change", lambda values: values)(values).astype(kind), None, "EPSG:4326", first=lambda made: made.SetGeoTransform((lon - x / 2, x, 0, lat + 1 + y / 2, 0, -y)), **more)
+cell("srtm_cell", 8, 47, 1201, 1201, options=["COMPRESS=DEFLATE"])
+cell("level_0", 8, 47, 121, 121)
+cell("level_0_holes", 8, 47, 121, 121, nodata=-32767, change=lambda values: numpy.where(values < 150, -32767, values))
+cell("level_0_north", 8, 61, 61, 121)
+cell("level_0_wide", 8, 61, 121, 121)
+cell("level_0_fractions", 8, 47, 121, 121, "float32")
+for name, system in (("shifts", "EPSG:4326"), ("shifts_nad83", "EPSG:4269")):
+    raster(name, ramp / 20, (5, 50, 0.25), system)
+raster("whole_heights", ramp.astype("int16"), utm)
+raster("metres_scaled", (ramp * 100).astype("int32"), utm, then=lambda made: [made.GetRasterBand(1).SetUnitType("m"), made.GetRasterBand(1).SetScale(0.01)])
+raster("in_millimetres", ramp * 1000, utm, then=lambda made: made.GetRasterBand(1).SetUnitType("mm"))
+raster("in_millimetres_too", ramp * 1000, utm, then=lambda made: made.GetRasterBand(1).SetUnitType("millimetres"))
 raster("in_centimetres", ramp * 100, utm, then=lambda made: made.GetRasterBand(1).SetUnitType("cm"))
 raster("zones_half_off", few, (500050, 5000050, 100))
 raster("zones_coarse", few[:15, :20], (500000, 5000000, 200))
@@ -278,6 +295,15 @@ units_differ ignoring:constant
     raster calc input=["A=metres_high.tif","B=feet_high.tif"] calc=["A-B*0.3048"] output=OUT.tif
     raster calc input=["A=metres_high.tif","B=kelvins.tif"] calc=["A*B"] output=OUT.tif
     raster calc input=["A=metres_high.tif","B=elevation.tif"] calc=["A-B"] output=OUT.tif
+units_differ ignoring:constant ignoring:scale_ignored
+    raster calc input=["A=metres_high.tif","B=in_centimetres.tif"] calc=["A-B"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=in_centimetres.tif"] calc=["A-B*0.01"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=in_centimetres.tif"] calc=["A>500 && B>70000"] output=OUT.tif
+    raster calc input=["A=metres_high.tif","B=metres_scaled.tif"] calc=["A-B/100"] output=OUT.tif
+    raster calc input=["A=in_centimetres.tif","B=in_centimetres.tif"] calc=["A-B"] output=OUT.tif
+units_differ ignoring:constant
+    raster calc input=["A=metres_high.tif","B=in_millimetres.tif"] calc=["max(A,B)"] output=OUT.tif
+    raster calc input=["A=in_millimetres.tif","B=in_millimetres_too.tif"] calc=["max(A,B)"] output=OUT.tif
 field_type_changed
     vector concat input=["n_whole.gpkg","n_real.gpkg"] mode=single output=OUT.gpkg
     vector concat input=["n_whole.gpkg","n_whole_too.gpkg"] mode=single output=OUT.gpkg
@@ -403,4 +429,43 @@ other_crs_pansharpened
 collar_without_nodata
     raster pansharpen input=sharp_east.tif spectral=["photo.tif"] output=OUT.tif
     raster pansharpen input=sharp_east.tif spectral=["photo.tif"] output=OUT.tif spatial-extent-adjustment=intersection
+
+# formats that store one raster of a fixed shape, type, place or CRS
+format_demands refused before
+    convert input=srtm_cell.tif output=OUT.hgt
+    convert input=srtm_cell.tif output=N47E008.hgt
+    convert input=level_0.tif output=OUT.dt0
+    convert input=level_0_north.tif output=OUT.dt0
+    raster convert input=level_0_holes.tif output=OUT.dt0
+format_demands refused before
+    convert input=srtm_cell.tif output=n46e008.hgt
+format_demands refused
+    convert input=level_0.tif output=N47E008.hgt
+format_demands refused
+    convert input=elevation.tif output=OUT.dt1
+format_demands refused ignoring:values_rounded
+    reproject input=level_0.tif output=OUT.dt0 dst_crs=EPSG:32632 resampling=bilinear
+    pipeline steps=read elevation.tif ! reproject --output-crs=EPSG:4326 --bbox=8.9958333333333,44.995833333333,10.004166666667,46.004166666667 --size=121,121 --resampling=bilinear ! set-type --output-data-type=Int16 ! write OUT.dt0
+format_demands
+    convert input=level_0_wide.tif output=OUT.dt0
+    convert input=level_0_north.tif output=OUT.dt0
+values_rounded
+    convert input=level_0_fractions.tif output=OUT.dt0
+    convert input=level_0.tif output=OUT.dt0
+crs_changed
+    convert input=shifts_nad83.tif output=OUT.gtx
+    convert input=shifts.tif output=OUT.gtx
+crs_changed refused
+    convert input=elevation.tif output=OUT.gtx
+    convert input=elevation.tif output=OUT.bt
+    convert input=whole_heights.tif output=OUT.bt
+georeferencing_lost
+    convert input=elevation.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=100","MAXUSERPIXELVALUE=1100"]
+    convert input=no_crs.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=0","MAXUSERPIXELVALUE=2000"]
+values_clamped ignoring:georeferencing_lost
+    convert input=elevation.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=300","MAXUSERPIXELVALUE=500"]
+    convert input=elevation.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=100","MAXUSERPIXELVALUE=1100"]
+nodata_out_of_range ignoring:georeferencing_lost
+    convert input=elevation_holes.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=100","MAXUSERPIXELVALUE=1100"]
+    convert input=elevation.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=100","MAXUSERPIXELVALUE=1100"]
 """

@@ -149,7 +149,17 @@ _BAND: Final = shape(
     scale=Real,
     offset=Real,
     # unit of the pixel values; absent if the file does not have it
-    unit=Literal["metre", "foot", "US survey foot", "degree", "kelvin", "other"],
+    unit=Literal[
+        "metre",
+        "foot",
+        "US survey foot",
+        "centimetre",
+        "millimetre",
+        "kilometre",
+        "degree",
+        "kelvin",
+        "other",
+    ],
     min=Real,
     max=Real,
     exact=Flag,

@@ -18,6 +18,9 @@ ENDINGS: Final = {
     "nc": ("nc4", "cdf", "netcdf"),
     "h5": ("hdf5", "he5"),
 }
+# extensions of several formats of which GDAL would choose one that it cannot write: Leveller needs an option that its
+# driver does not declare
+PREFERRED: Final = {"ter": "Terragen"}
 _EXTENSIONS: Final = {ending: extension for extension, endings in ENDINGS.items() for ending in endings}
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from gdal_mcp.errors import Code
-from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
+from gdal_mcp.toolboxes.gdal.catalogue.endings import PREFERRED, usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, OptionalDriver
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
@@ -40,7 +40,17 @@ def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str
 
 
 def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
-    """The driver for a common ending that GDAL does not know, to be passed as the format; None for other names."""
+    """The driver for an ending that GDAL does not know, or for which it chooses a driver that it cannot write, to be
+    passed as the format; None for other names.
+    """
+    preferred = PREFERRED.get(name.lower().rpartition(".")[2], "")
+    if kind != "vector" and preferred.lower() in catalogue.driver_names:
+        return preferred
+    return _driver_of_ending(catalogue, name, kind)
+
+
+def _driver_of_ending(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
+    """The driver for a common ending that GDAL does not know; None for other names."""
     low, known = name.lower().rpartition("/")[2], usual_name(name)
     own = low.rpartition(".")[2]
     double = low.count(".") > known.count(".")  # such as .geo.json, where GDAL only sees .json
@@ -96,7 +106,7 @@ def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     if name.lower().endswith(".gdalg.json"):
         return "GDALG" if "gdalg" in catalogue.driver_names else None
     low = name.lower().rpartition("/")[2]
-    if (usual := usual_driver(catalogue, name, kind)) is not None:
+    if (usual := _driver_of_ending(catalogue, name, kind)) is not None:
         return usual
     double = next((ending for ending in _DOUBLE if low.endswith(f".{ending}")), "")
     extension = double or ("." in low and low.rpartition(".")[2]) or ""

@@ -140,5 +140,9 @@ def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], key: s
         return "Name the format of the input, or leave the option out."
     driver = catalogue.driver_names.get(drivers[0].lower()) if drivers else None
     specs = driver.options.get(scope, ()) if driver else catalogue.shared_options.get(scope, ())
+    extensions = set(driver.extensions) if driver else set()
+    alike = [other.name for other in catalogue.drivers if extensions & set(other.extensions)]
+    if others := _declared(catalogue, scope, alike, key):
+        return f"{others[0][0]}, which has the same extension, has it: name that as the output format."
     near = get_close_matches(key.upper(), [spec.name for spec in specs], 3)
     return f"Did you mean {', '.join(near)}?" if near else "`formats` lists those that may be set."

@@ -13,6 +13,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.algorithm_calls import MAIN_INPUTS, calls_of
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
+    cells,
     crs,
     fields,
     kinds,
@@ -46,7 +47,7 @@ from sandbox.template import Limits
 from sandbox.workspace import WorkspacePath
 
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
-_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *fields.CHECKS, *sql.CHECKS)
+_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *cells.CHECKS, *vector.CHECKS, *fields.CHECKS, *sql.CHECKS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,9 @@ UNITS = {
     **dict.fromkeys(("m", "metre", "metres", "meter", "meters"), "metre"),
     **dict.fromkeys(("ft", "foot", "feet", "international foot", "international feet"), "foot"),
     **dict.fromkeys(("us-ft", "us survey foot", "us survey feet", "ftus", "foot_us"), "US survey foot"),
+    **dict.fromkeys(("cm", "centimetre", "centimetres", "centimeter", "centimeters"), "centimetre"),
+    **dict.fromkeys(("mm", "millimetre", "millimetres", "millimeter", "millimeters"), "millimetre"),
+    **dict.fromkeys(("km", "kilometre", "kilometres", "kilometer", "kilometers"), "kilometre"),
     **dict.fromkeys(("degree", "degrees", "deg"), "degree"),
     **dict.fromkeys(("k", "kelvin"), "kelvin"),
 }

@@ -22,7 +22,12 @@ LIMITS = {
     **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
+ENCODES = {"Terragen"}  # formats whose drivers scale true values, and wrap those beyond their limits
 FEET = {"foot", "US survey foot"}
+LENGTHS = {"metre", "foot", "centimetre", "millimetre", "kilometre"}
+# one band is added to another or compared with it, as in `A-B`; a factor between metric units
+ADDITION = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])?\s*(?:[-+]|[<>=!]=?)\s*[A-Za-z_]|\b(?:min|max|avg|sum|mean)\b")
+POWER_OF_TEN = re.compile(r"(?<![\w.])(?:0?\.0*1|10+(?:\.0*)?|1e-?\d+)(?![\w.])")
 # values that mean nodata in many datasets, and hardly ever a measurement; 1e20 is that of climate models
 FILLS = (-9999.0, -99999.0, -32767.0, -32768.0, 1e20, 1.0000000200408773e20)
 # so are the limits of floating-point types, which ESRI's programs and Surfer write, and the default of netCDF (9.97e36)
@@ -107,8 +112,9 @@ def nodata_checks(dataset, facts, rows, sources):
     for number, band in enumerate(() if fills else facts["bands"]):
         low, high = LIMITS.get(band["type"], (-math.inf, math.inf))
         nodata = dataset.GetRasterBand(number + 1).GetNoDataValue()
+        stored = nodata is None or facts["driver"] not in ENCODES
         fits = nodata is None or low <= nodata <= high or (math.isnan(nodata) and low == -math.inf)
-        if not fits and any(map(with_holes, sources)):
+        if not (fits and stored) and any(map(with_holes, sources)):
             yield {"code": "nodata_out_of_range", "band": number}
             return
 
@@ -139,8 +145,9 @@ def with_holes(source):
 
 def copied_pixel_checks(facts, sources):
     """Reports pixels that were copied into a data type that cannot store them, or to bands with another scale."""
-    own = {scale_of(band) for band in facts["bands"]}
-    limits = limits_of(facts["bands"][0])
+    encodes, first = facts["driver"] in ENCODES, facts["bands"][0]
+    own = {(1, 0)} if encodes else {scale_of(band) for band in facts["bands"]}
+    limits = true_limits(first) if encodes else limits_of(first)
     for path, source in sources:
         bands = source["facts"].get("bands", ()) if source else ()
         if any(scale_of(band) not in own for band in bands):
@@ -152,7 +159,15 @@ def copied_pixel_checks(facts, sources):
         least = min((row["min"] for row in rows), default=limits[0])
         most = max((row["max"] for row in rows), default=limits[1])
         if least < limits[0] or most > limits[1]:
-            yield {"code": "values_clamped", "minimum": least, "maximum": most}
+            code = "heights_wrapped" if encodes else "values_clamped"
+            yield {"code": code, "minimum": least, "maximum": most}
+
+
+def true_limits(band):
+    """The lowest and highest value that a scaled band of integers can store."""
+    scale, offset = scale_of(band)
+    low, high = LIMITS[band["type"]]
+    return low * scale + offset, high * scale + offset
 
 
 def limits_of(band):
@@ -162,12 +177,18 @@ def limits_of(band):
 
 
 def rotation_checks(facts, sources):
-    """Reports a rotated raster in a format without rotation: the same pixels are at another place."""
+    """Reports a raster in a format that does not store its rotation or its CRS: the same pixels are at another place."""
     for _, source in sources:
         before = source["facts"] if source else {}
+        if kind_of_crs(facts) == "local" and kind_of_crs(before) not in (None, "local"):
+            yield {"code": "georeferencing_lost"}
         turned = before.get("rotated") and not facts["rotated"]
         if turned and before["size"] == facts["size"] and before["extent"] != facts["extent"]:
             yield {"code": "rotation_lost"}
+
+
+def kind_of_crs(facts):
+    return (facts.get("crs") or {}).get("kind")
 
 
 def sum_checks(facts, rows):
@@ -214,20 +235,30 @@ def joined_checks(dataset, sources):
 
 
 def combined_checks(sources, options):
-    """Reports bands in metres and bands in feet that a formula combines."""
+    """Reports bands in different units of length that a formula combines.
+
+    Bands in metric units may be different quantities, such as height and rain, unless it adds or compares them.
+    """
     units = {band.get("unit") for band in bands_of_formula(sources, options)}
-    if "metre" in units and units & FEET:
+    lengths = {"foot" if unit in FEET else unit for unit in units} & LENGTHS
+    formula = formula_of(options)
+    adds = ADDITION.search(formula) and not POWER_OF_TEN.search(formula)
+    if len(lengths) > 1 and ("foot" in lengths or adds):
         yield {"code": "units_combined"}
+
+
+def formula_of(options):
+    return " ".join(word.partition("=")[2] for word in options if word.startswith("--calc="))
 
 
 def bands_of_formula(sources, options):
     """Yields the facts of the bands that a formula names: `A` for all bands of an input, `A[2]` for one."""
-    formula = " ".join(word for word in options if word.startswith("--calc="))
+    formula = formula_of(options)
     names = [found[1] for word in options if (found := NAME_OF_INPUT.match(word))]
     for number, (_, row) in enumerate(sources):
         bands = row["facts"].get("bands", ()) if row else ()
         if len(names) == len(sources):
-            used = re.findall(rf"\b{names[number]}\b(?:\[(\d+)\])?", formula.partition("=")[2])
+            used = re.findall(rf"\b{names[number]}\b(?:\[(\d+)\])?", formula)
             bands = [band for i, band in enumerate(bands, 1) if {"", str(i)} & set(used)]
         yield from bands
 

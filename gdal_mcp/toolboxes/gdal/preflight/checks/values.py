@@ -84,6 +84,8 @@ _PROBES: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]
 # probes of vector datasets; the others are of pixels
 FEATURE_PROBES: Final = frozenset({"curves", "lengths"})
 REFUSING_PROBES: Final = frozenset({"curves"})  # the result is wrong, so their findings refuse the call
+# formats that store one type, into which they convert others without a warning
+_STORES: Final = {"DTED": "Int16", "SRTMHGT": "Int16"}
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
@@ -124,7 +126,8 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if driver == "COG" and _mixes_overviews(options):
         probes += ["overviews", "overview_directions"]
     if all(path in KEEPS_PIXELS for path, _ in steps):  # a picture format, else the last output data type
-        narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
+        stored = [_STORES[driver]] if driver in _STORES else kinds[-1:]
+        narrowest = [driver] if driver in PICTURES else [kind for kind in stored if kind in _NARROW]
         probes += [f"{name}{_BANDS}{bands}" if (bands := _selected(steps)) else name for name in narrowest]
     return tuple(probes)
 
