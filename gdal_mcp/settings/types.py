@@ -55,10 +55,8 @@ def split_names(value: object) -> object:
 
 def size_text(number: int) -> str:
     """A size in the largest unit that shows it exactly, as `parse_size` reads it."""
-    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if number and number % 1024**power == 0:
-            return f"{number // 1024**power}{unit}"
-    return f"{number}B"
+    power = next(power for power in (4, 3, 2, 1, 0) if number % 1024**power == 0) if number else 0
+    return f"{number // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 def size(least: int = 0, most: int | None = None) -> BeforeValidator:

@@ -136,10 +136,6 @@ def test_bounds_of_sizes_are_named_with_their_units(subtests: pytest.Subtests) -
             (problem,) = problems_of(**{name: value})
             assert bound in problem
             assert repr(value) in problem
-            assert (
-                str(parse_size(bound)) not in problem.removeprefix(f"{name} cannot be {value!r}")
-                or bound == "0B"
-            )
 
 
 def test_settings_impossible_in_a_cluster_stop_the_start(subtests: pytest.Subtests) -> None:
