@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 from gdal_mcp.cli.examples import EXAMPLES
 from gdal_mcp.cli.exits import Exit, guarded
-from gdal_mcp.invoked import cite
+from gdal_mcp.invoked import cite, typed
 from gdal_mcp.settings import Settings, load_settings
 from gdal_mcp.settings.removed import REMOVED
 
@@ -126,10 +126,10 @@ def _word(action: argparse.Action) -> str:
 
 def epilog(path: str, *more: str) -> str:
     """The end of a command's help: its examples, and where settings are explained."""
-    lines = ["Examples:", *(f"  {example}" for example in EXAMPLES[path])]
+    lines = ["Examples:", *(f"  {typed(example)}" for example in EXAMPLES[path])]
     columns = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, _WIDTH)) - 2
     for text in more:
-        lines += ["", *textwrap.wrap(text, columns, break_on_hyphens=False)]
+        lines += ["", *textwrap.wrap(cite(text), columns, break_on_hyphens=False)]
     return "\n".join(lines)
 
 
