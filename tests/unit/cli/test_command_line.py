@@ -146,6 +146,16 @@ def test_typing_error_gets_nearest_word_and_help(words, named, capsys):
     assert len(printed.splitlines()) == 2
 
 
+@pytest.mark.parametrize("command", ["undo", "replay"])
+def test_an_unknown_call_is_named_with_the_folder_that_was_searched(command, tmp_path: Path, capsys):
+    state = tmp_path / "state"
+    assert main([command, "3f9a4c1be2d07a55", "--state-dir", str(state)]) == Exit.USAGE
+    printed = capsys.readouterr().err
+    assert "3f9a4c1be2d07a55" in printed
+    assert str(state) in printed
+    assert not state.exists()
+
+
 def test_missing_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]):
     assert main([]) == Exit.USAGE
     printed = capsys.readouterr()
