@@ -12,6 +12,7 @@ from typing import Any, Final
 from gdal_mcp.approvals.code import code_lines, describe_code
 from gdal_mcp.approvals.model import Approval
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.invoked import cite
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.remote.places import by_host, label, local
@@ -165,7 +166,7 @@ def sentence(plan: Plan, client: str = "") -> str:
 
 def question_text(details: Mapping[str, Any]) -> str:
     lines = [f"Run {details['tool']}? Asked because {details['reason']}.", details["sentence"], ""]
-    lines += _block("Deletes (kept, `gdal-mcp undo` restores):", details["removes"], _lost)
+    lines += _block(cite("Deletes (kept, `gdal-mcp undo` restores):"), details["removes"], _lost)
     lines += _block("Moves:", details["moves"], lambda move: f"{move['from']} -> {move['to']}")
     for output in details["writes"]["shown"]:
         verb = "Changes a copy of, then replaces" if output["changes"] else "Writes"
@@ -174,7 +175,7 @@ def question_text(details: Mapping[str, Any]) -> str:
             f"  {output['path']}{f' ({becomes})' if (becomes := output['becomes']) else ''}",
         ]
         lines += _block("May replace, as it may belong to it:", output["may_replace"], _lost)
-        replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", output["replaces"], _lost)
+        replaced = _block(cite("Replaces (kept, `gdal-mcp undo` restores):"), output["replaces"], _lost)
         lines += replaced or ["Replaces nothing."]
     lines += _more(details["writes"])
     lines += _block("Reads:", details["reads"], lambda file: f"{file['path']} ({_size(file['bytes'])})")
@@ -197,7 +198,7 @@ def question_text(details: Mapping[str, Any]) -> str:
     lines += [details["time"]] if details.get("time") else []
     limits, where = details["limits"], details["where"]
     lines += [
-        "Sees of the workspaces, and cannot change there:",
+        "The container can read, and cannot change:",
         *(f"  {mount}" for mount in where["mounts"]),
     ]
     what = "Each step" if details.get("steps") else "It"

@@ -249,9 +249,12 @@ class Executor:
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.answering.failure
         rows = (finding.as_dict() for finding in results.preflight.findings)
         foreseen = next((row for row in rows if row["code"] in _FAILS), None)
-        advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
+        message, advice = failure.message, failure.suggestion
+        if foreseen:
+            reason, advice = foreseen["message"], foreseen["suggestion"]
+            message = f"{message} {reason[:1].upper()}{reason[1:]}"
         suggestion = f"{advice} {toolbox.analysis.mount_advice}".strip() if narrow else advice
-        return replace(failure, suggestion=suggestion, untrusted=untrusted)
+        return replace(failure, message=message, suggestion=suggestion, untrusted=untrusted)
 
 
 def _to_host_paths(text: str, draft: Draft) -> str:

@@ -13,6 +13,7 @@ from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.cli.exits import Exit, exit_of
 from gdal_mcp.cli.finding import leave_link
 from gdal_mcp.cli.streams import out, out_either, out_json, say, show_status
+from gdal_mcp.invoked import typed
 from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.server.app import App, local_user
 from gdal_mcp.server.operations.undoing import undo, undoable
@@ -97,7 +98,7 @@ def show_undoable(app: App, *, as_json: bool) -> Exit:
         paths = ", ".join(shown_text(path, 120) for path in entry.paths[:3])
         more = f" and {len(entry.paths) - 3} more" if len(entry.paths) > 3 else ""
         lines.append(f"{call.id}  {time_text(call.started)}  {call.tool}  {paths}{more}")
-        lines += [f"{'':18}only after: gdal-mcp undo {later}" for later in entry.later]
+        lines += [f"{'':18}only after: {typed(f'gdal-mcp undo {later}')}" for later in entry.later]
     if rows or as_json:
         out_either(rows, "\n".join(lines), as_json=as_json)
     else:

@@ -15,7 +15,6 @@ import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from platformdirs import user_config_path
 from gdal_mcp import __version__
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import confirm, out, say
-from gdal_mcp.invoked import PACKAGE
+from gdal_mcp.invoked import PACKAGE, in_uvx, typed, uvx_source
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.state import put_private
 
@@ -84,16 +83,10 @@ CLIENTS: Final[Mapping[str, Client]] = {
 def _program() -> list[str]:
     """The command that starts this program. Paths are absolute, because graphical clients have another PATH than a shell."""
     uv = os.environ.get("UV")
-    if not uv or "archive-v" not in sys.prefix:
+    if not uv or not in_uvx():
         return [sys.executable, "-m", "gdal_mcp"]
-    # the environment of `uvx` is in uv's cache, which may be emptied
-    uvx = str(Path(uv).with_name("uvx"))
-    origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
-    if not origin:  # the published version, else the source that it was installed from
-        return [uvx, f"{PACKAGE}@{__version__}"]
-    vcs = origin.get("vcs_info")
-    source = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin["url"]
-    return [uvx, "--from", source, PACKAGE]
+    uvx, source = str(Path(uv).with_name("uvx")), uvx_source()
+    return [uvx, "--from", source, PACKAGE] if source else [uvx, f"{PACKAGE}@{__version__}"]
 
 
 def _folders(settings: Settings) -> list[str]:
@@ -109,7 +102,7 @@ def show(settings: Settings) -> Exit:
     """Prints the entry for every client and its file. Raises SettingsError without a workspace."""
     settings.require_workspaces()
     for name, client in CLIENTS.items():
-        out(f"# {client.title}: {client.file}\n# gdal-mcp clients install {name}")
+        out(f"# {client.title}: {client.file}\n# {typed(f'gdal-mcp clients install {name}')}")
         out(client.shown(client.entry(settings)))
     return Exit.DONE
 

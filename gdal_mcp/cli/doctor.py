@@ -70,7 +70,7 @@ def _rows(report: DoctorReport, *, every: bool) -> Iterator[str]:
         if row.fix and row.state != "ok":
             yield f"{'':>21}-> {row.fix}"
     yield ""
-    yield report.verdict
+    yield report.verdict if report.ok else "Not ready: correct the rows marked FAIL, then run doctor again."
     if len(rows) < len(report.rows):
         yield f"`gdal-mcp doctor --all` shows all {len(report.rows)} rows."
 

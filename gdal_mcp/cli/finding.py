@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gdal_mcp.records.registry import Call, Registry
-from gdal_mcp.settings import Settings
+from gdal_mcp.settings import Settings, SettingsError
 from sandbox.workspace import RESERVED
 
 _LINKS: Final = "others"
@@ -42,13 +42,26 @@ def settings_for_question(settings: Settings, question: str) -> Settings:
 
 
 def settings_for_call(settings: Settings, call_id: str) -> Settings:
-    """The settings with the state folder that has the call's record and, unless set, the call's workspaces."""
+    """The settings with the state folder that has the call's record and, unless set, the call's workspaces.
+
+    Raises SettingsError if no workspace is set and there is no record of the call.
+    """
     with_state = _with_state(settings, "SELECT 1 FROM calls WHERE id = ?", call_id)
-    if with_state.workspaces or with_state.workspaces_ro or not with_state.state.registry.exists():
+    if with_state.workspaces or with_state.workspaces_ro:
         return with_state
-    with closing(Registry(with_state.state.registry)) as registry:
-        call = registry.call(call_id)
-    return with_state.model_copy(update=_workspaces(call)) if call is not None else with_state
+    call = _recorded(with_state.state.registry, call_id)
+    if call is None:
+        raise SettingsError(
+            f"there is no record of call {call_id[:40]!r} in {with_state.state_dir}. Check the id, or name the server's folder with --state-dir"
+        )
+    return with_state.model_copy(update=_workspaces(call))
+
+
+def _recorded(path: Path, call_id: str) -> Call | None:
+    if not path.exists():
+        return None
+    with closing(Registry(path)) as registry:
+        return registry.call(call_id)
 
 
 def _workspaces(call: Call) -> dict[str, tuple[Path, ...]]:

@@ -5,6 +5,7 @@ Help shows the options of the command, examples, and for `serve` and `call` the 
 
 import argparse
 import difflib
+import json
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 from gdal_mcp.cli.examples import EXAMPLES
 from gdal_mcp.cli.exits import Exit, guarded
-from gdal_mcp.invoked import cite
+from gdal_mcp.invoked import cite, typed
 from gdal_mcp.settings import Settings, load_settings
 
 Run = Callable[[argparse.Namespace, Settings], Exit]
@@ -62,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=Help, allow_abbrev=False, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(Exit.USAGE, f"gdal-mcp: {message}\n{cite(f'Run `{self.prog} --help`.')}\n")
+        self.exit(Exit.USAGE, cite(f"gdal-mcp: {message}\nRun `{self.prog} --help`.\n"))
 
     def parse_known_args(  # type: ignore[override]  # argparse has an overload for each type of namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -78,13 +79,36 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - no public name
-            is_top = " " not in self.prog
-            others = (
-                "run a tool with `gdal-mcp call TOOL JSON`" if is_top else f"use {', '.join(action.choices)}"
-            )
-            hint = _nearest(value, action.choices) or f"; {others}"
+            known = [*action.choices, *self._option_string_actions]
+            if " " in self.prog:
+                hint = _nearest(value, known) or f"; use {', '.join(action.choices)}"
+            else:
+                hint = _nearest_or_tool(value, known)
             self.error(f"there is no command {value!r}{hint}")
         super()._check_value(action, value)
+
+
+def _nearest_or_tool(word: str, known: Sequence[str]) -> str:
+    """The command, option or tool that a word is most like. A tool can be meant by one word of its name, such as `clip`."""
+    # imported for a mistake, and not for help
+    from gdal_mcp.server.toolboxes import toolboxes  # noqa: PLC0415
+    from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken  # noqa: PLC0415
+
+    try:
+        tools = toolboxes(Settings.model_construct()).tools
+    except CatalogueBroken:
+        tools = {}
+    meant = [name for name in tools if word == name or word in name.split("_")]
+    meant = sorted(meant, key=lambda name: name != word) or difflib.get_close_matches(
+        word, [*known, *tools], n=1
+    )
+    if not meant:
+        return "; run a tool with `gdal-mcp call TOOL JSON`"
+    if meant[0] not in tools:
+        return f"; the nearest is {meant[0]}"
+    arguments = json.dumps(dict.fromkeys(tools[meant[0]].input_schema.get("required", ()), "..."))
+    others = f" (similar tools: {', '.join(meant[1:4])})" if meant[1:] else ""
+    return f"; run the tool {meant[0]} with `gdal-mcp call {meant[0]} '{arguments}'`{others}"
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
@@ -100,10 +124,10 @@ def _word(action: argparse.Action) -> str:
 
 def epilog(path: str, *more: str) -> str:
     """The end of a command's help: its examples, and where settings are explained."""
-    lines = ["Examples:", *(f"  {example}" for example in EXAMPLES[path])]
+    lines = ["Examples:", *(f"  {typed(example)}" for example in EXAMPLES[path])]
     columns = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, _WIDTH)) - 2
     for text in more:
-        lines += ["", *textwrap.wrap(text, columns, break_on_hyphens=False)]
+        lines += ["", *textwrap.wrap(cite(text), columns, break_on_hyphens=False)]
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
-from gdal_mcp.settings.types import LEAST_MEMORY, Resolved, Size
+from gdal_mcp.settings.types import LEAST_MEMORY, Resolved, Size, size
 
 Channel = Literal["elicitation", "console", "terminal"]
 WAYS: Final[frozenset[Channel]] = frozenset({"elicitation", "console", "terminal"})
@@ -109,13 +109,13 @@ class PolicyEntry(PolicyTable):
     read_only: bool = False
     tools: Texts | None = None
     exclude_tools: tuple[Text, ...] = ()
-    memory: Size | None = Field(None, ge=LEAST_MEMORY)  # bytes
+    memory: Annotated[int, size(LEAST_MEMORY)] | None = None  # bytes
     cpus: float | None = Field(None, gt=0)
     timeout_seconds: float | None = Field(None, gt=0)
     calls_per_minute: int | None = Field(None, ge=1)
     concurrent: int | None = Field(None, ge=1)
     cpu_seconds_a_day: float | None = Field(None, ge=0)
-    output_bytes_a_day: Size | None = Field(None, ge=0)
+    output_bytes_a_day: Size | None = None
     # hosts and buckets, among those that the server reads
     remote: tuple[Annotated[Text, AfterValidator(_as_source)], ...] | None = None
 

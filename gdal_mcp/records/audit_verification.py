@@ -20,7 +20,6 @@ class Verification:
     records: int  # valid records, up to the first bad line
     reason: str = ""
     first_bad: int | None = None
-    head_matches: bool = False
     last: Checkpoint = EMPTY
     first: int = 1  # number of the first record in these files; earlier ones are in an archive
 
@@ -47,7 +46,6 @@ def verify(path: Path, stored: Checkpoint | None = None) -> Verification:
             if reason:
                 reason = f"{Path(file.name).name}: {reason}" if len(opened) > 1 else reason
                 break
-    matches = head == last and not reason
     first_bad = last.seq + 1 if reason else None
     if not reason and stored in missing:
         archived = stored.seq < base.seq
@@ -58,6 +56,6 @@ def verify(path: Path, stored: Checkpoint | None = None) -> Verification:
         )
     elif not reason and head in missing:
         reason = f"the log ends at record {last.seq} and does not contain record {head.seq} with the hash of its head"
-    elif not reason and not matches:
+    elif not reason and head != last:
         reason = f"the head names record {head.seq}, which is not the last: it was removed, a server crashed, or no server wrote the later records"
-    return Verification(not reason, last.seq - base.seq, reason, first_bad, matches, last, base.seq + 1)
+    return Verification(not reason, last.seq - base.seq, reason, first_bad, last, base.seq + 1)

@@ -131,7 +131,9 @@ class RemoteFiles:
             except Missing:
                 continue
             if length > _MAX_METADATA:
-                raise ReadFailed(f"{self._address.host}: a tree's metadata has at most {_MAX_METADATA} bytes")
+                raise ReadFailed(
+                    f"{self._address.host}: a tree's metadata has at most {_MAX_METADATA >> 20} MiB"
+                )
             text = file.read([(0, length)])
             with _PARSING:
                 keys = index_of_zarr(name, text)

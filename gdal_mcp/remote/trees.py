@@ -99,7 +99,7 @@ def index_of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None
     for name in names:
         left -= sys.getsizeof(name)
         if left < 0:
-            raise ReadFailed(f"the names in the tree take more than {_MAX_NAMES} bytes")
+            raise ReadFailed(f"the names in the tree take more than {_MAX_NAMES >> 20} MiB")
         distinct.add(name)
     return KeyIndex(sorted(distinct), grids or {})
 

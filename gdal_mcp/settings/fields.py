@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from platformdirs import user_state_path
 from pydantic import Field, field_validator, model_validator
@@ -27,6 +27,7 @@ from gdal_mcp.settings.types import (
     Size,
     Ways,
     as_typed,
+    size,
 )
 from gdal_mcp.settings.web import WebSettings
 from sandbox.engine import ClusterOptions
@@ -126,7 +127,9 @@ class Settings(WebSettings):
         "outputs",
         description="Folder in the first writable workspace for outputs without a path.",
     )
-    memory: Size = Field(_LIMITS.memory_bytes, ge=LEAST_MEMORY, description="Memory of one call.")
+    memory: Annotated[int, size(LEAST_MEMORY)] = Field(
+        _LIMITS.memory_bytes, description="Memory of one call."
+    )
     cpus: float = Field(
         default_factory=lambda: float(min(2, os.cpu_count() or 1)),
         gt=0,
@@ -138,22 +141,23 @@ class Settings(WebSettings):
     timeout_seconds: float = Field(
         _LIMITS.wall_seconds, gt=0, le=DAY, description="Seconds that one call may run."
     )
-    staging_size: Size = Field(
-        _LIMITS.staging_bytes, ge=1 << 20, description="Size of all outputs of one call together."
+    staging_size: Annotated[int, size(1 << 20)] = Field(
+        _LIMITS.staging_bytes, description="Size of all outputs of one call together."
     )
     staging_files: int = Field(
         _LIMITS.staging_files, ge=1, description="Number of files that one call may write."
     )
-    file_size: Size = Field(_LIMITS.file_bytes, ge=1 << 20, description="Size of one output file.")
-    stdout_size: Size = Field(
-        _LIMITS.stdout_bytes, ge=64 << 10, description="Size of everything that one call may print."
+    file_size: Annotated[int, size(1 << 20)] = Field(
+        _LIMITS.file_bytes, description="Size of one output file."
+    )
+    stdout_size: Annotated[int, size(64 << 10)] = Field(
+        _LIMITS.stdout_bytes, description="Size of everything that one call may print."
     )
     open_files: int = Field(
         _LIMITS.open_files, ge=64, description="Number of files that one call may have open."
     )
-    scratch_size: Size = Field(
+    scratch_size: Annotated[int, size(1 << 20)] = Field(
         _LIMITS.scratch_bytes,
-        ge=1 << 20,
         description="Size of one call's temporary files, in memory. Those of GDAL and SQLite for an output are next to it, within staging_size.",
     )
     memory_share: float = Field(
@@ -190,7 +194,7 @@ class Settings(WebSettings):
     )
     undo_calls: int = Field(50, ge=0, description="Number of calls that can be undone. 0 keeps nothing.")
     undo_size: Size = Field(
-        10 << 30, ge=0, description="Size of everything kept for undo, on the workspace's disk."
+        10 << 30, description="Size of everything kept for undo, on the workspace's disk."
     )
     keep_days: float = Field(
         0.0,
@@ -200,7 +204,6 @@ class Settings(WebSettings):
     )
     audit_size: Size = Field(
         0,
-        ge=0,
         description="Size at which the audit log continues in a new file; the old one is kept next to it. 0: never.",
     )
     toolsets: Names = Field(
@@ -233,14 +236,12 @@ class Settings(WebSettings):
         default=False,
         description="Whether results omit pictures and all text from files and from GDAL.",
     )
-    result_size: Size = Field(
+    result_size: Annotated[int, size(4 << 10, 4 << 20)] = Field(
         48 << 10,
-        ge=4 << 10,
-        le=4 << 20,
         description="Greatest size of a result as JSON. A longer one is available in full as a resource.",
     )
     digest_size: Size = Field(
-        1 << 30, ge=0, description="Input bytes of one call that are digested for its provenance."
+        1 << 30, description="Input bytes of one call that are digested for its provenance."
     )
     preview: bool = Field(
         default=True, description="Whether results come with a small picture where there is something to see."
@@ -249,10 +250,8 @@ class Settings(WebSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "warning", description="Least severe messages to log."
     )
-    read_chunk: Size = Field(
+    read_chunk: Annotated[int, size(4 << 10, 16 << 20)] = Field(
         256 << 10,
-        ge=4 << 10,
-        le=16 << 20,
         description="Bytes that one read of a resource returns at most, before encoding.",
     )
 

@@ -14,6 +14,7 @@ from gdal_mcp.settings.file import (
 from gdal_mcp.settings.types import (
     Place,
     parse_size,
+    size_text,
 )
 from gdal_mcp.settings.web import WebSettings
 
@@ -41,7 +42,7 @@ def describe() -> tuple[SettingRow, ...]:
 
 
 def _type_text(field: FieldInfo) -> str:
-    if any(getattr(mark, "func", None) is parse_size for mark in field.metadata):
+    if any(getattr(getattr(mark, "func", None), "func", None) is parse_size for mark in field.metadata):
         return "size"
     annotation = field.annotation
     if get_origin(annotation) is Literal:
@@ -58,8 +59,7 @@ def _default_text(field: FieldInfo) -> str:
         return str(field.json_schema_extra["shown"])
     value = field.default
     if _type_text(field) == "size":
-        power = next(power for power in (4, 3, 2, 1, 0) if value % 1024**power == 0)
-        return f"{value // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+        return size_text(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -14,7 +14,7 @@ import idna
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_settings import NoDecode
 
-from gdal_mcp.settings.types import Names, Place, Size, split_names
+from gdal_mcp.settings.types import Names, Place, Size, size, split_names
 
 Scheme = Literal["https", "http", "s3", "gs", "az"]
 PORTS: Final = {"https": 443, "http": 80}
@@ -140,16 +140,16 @@ class RemoteSettings(_Table):
         description="Hosts and buckets with credentials or other settings; the first that matches is used.",
     )
     ca: Place | None = Field(None, description="Additional certificate authorities, as PEM.")
-    bytes_a_call: Size = Field(2 << 30, ge=1 << 16, description="Bytes that one call may read.")
+    bytes_a_call: Annotated[int, size(1 << 16)] = Field(2 << 30, description="Bytes that one call may read.")
     requests_a_call: int = Field(10_000, ge=1, description="Requests of one call.")
-    bytes_a_day: Size = Field(
-        100 << 30, ge=1 << 16, description="Bytes that one principal may read in a day (UTC)."
+    bytes_a_day: Annotated[int, size(1 << 16)] = Field(
+        100 << 30, description="Bytes that one principal may read in a day (UTC)."
     )
     requests_a_day: int = Field(1_000_000, ge=1, description="Requests of one principal in a day.")
     connect_seconds: float = Field(5.0, gt=0, le=60, description="Seconds for a connection to be made.")
     silence_seconds: float = Field(10.0, gt=0, le=300, description="Seconds without a byte.")
     answer_seconds: float = Field(60.0, gt=0, le=3600, description="Seconds for one answer.")
-    cache: Size = Field(4 << 30, ge=0, description="Size of the cache of remote data on disk.")
+    cache: Size = Field(4 << 30, description="Size of the cache of remote data on disk.")
 
     @model_validator(mode="after")
     def _readable(self) -> Self:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -14,10 +15,17 @@ _UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([a-z]*)", re.ASCII | re.IGNORECASE)
 
 
-def parse_size(value: object) -> int:
-    """Bytes from a whole number or a text such as `512MiB`, `2GB` or `1.5 GiB`. Raises ValueError."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+def parse_size(value: object, least: int = 0, most: int | None = None) -> int:
+    """Bytes from a whole number or a text such as `512MiB`, `2GB` or `1.5 GiB`. Raises ValueError, also outside the bounds."""
+    number = value if isinstance(value, int) and not isinstance(value, bool) else _bytes(value)
+    if number < least:
+        raise ValueError(f"it must be at least {size_text(least)}; a number without a unit is in bytes")
+    if most is not None and number > most:
+        raise ValueError(f"it must be at most {size_text(most)}")
+    return number
+
+
+def _bytes(value: object) -> int:
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     factor = _UNITS.get(match[2].lower() or "b") if match else None
     if match is None or factor is None or (factor == 1 and "." in match[1]):
@@ -45,7 +53,18 @@ def split_names(value: object) -> object:
     )
 
 
-Size = Annotated[int, BeforeValidator(parse_size)]
+def size_text(number: int) -> str:
+    """A size in the largest unit that shows it exactly, as `parse_size` reads it."""
+    power = next(power for power in (4, 3, 2, 1, 0) if number % 1024**power == 0) if number else 0
+    return f"{number // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
+def size(least: int = 0, most: int | None = None) -> BeforeValidator:
+    """The mark of a setting that is a size in bytes with these bounds. Not `Field(ge=...)`, whose errors have no units."""
+    return BeforeValidator(partial(parse_size, least=least, most=most))
+
+
+Size = Annotated[int, size()]
 # bytes of one call: what runc needs to start a container (`sandbox/engines/oci/runtime.py`), and GDAL 3.13 with it
 LEAST_MEMORY = 128 << 20
 Place = Annotated[Path, BeforeValidator(as_typed)]

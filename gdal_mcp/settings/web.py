@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings
 
-from gdal_mcp.settings.types import DAY, Names, Place, Size
+from gdal_mcp.settings.types import DAY, Names, Place, size
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
@@ -55,8 +55,8 @@ class WebSettings(BaseSettings):
     http_origins: Names = Field(
         (), description="Web pages that may call the server from a browser, such as https://app.example.org."
     )
-    body_size: Size = Field(
-        4 << 20, ge=64 << 10, le=64 << 20, description="Greatest size of the body of one MCP request."
+    body_size: Annotated[int, size(64 << 10, 64 << 20)] = Field(
+        4 << 20, description="Greatest size of the body of one MCP request."
     )
     http_requests: int = Field(
         256, ge=4, le=10_000, description="HTTP requests at the same time, including open streams."
@@ -91,8 +91,8 @@ class WebSettings(BaseSettings):
     tiles: bool = Field(
         default=False, description="Whether map tiles of published rasters are served at /tiles."
     )
-    upload_size: Size = Field(
-        1 << 30, ge=0, le=1 << 40, description="Greatest size of an uploaded file. 0 refuses uploads."
+    upload_size: Annotated[int, size(most=1 << 40)] = Field(
+        1 << 30, description="Greatest size of an uploaded file. 0 refuses uploads."
     )
     upload_seconds: float = Field(
         3600.0, ge=1, le=DAY, description="Seconds that the upload of one file may take."

@@ -48,7 +48,18 @@ def test_messages_cite_commands_that_work_where_read(tmp_path: Path, monkeypatch
         cited = invoked.cite(text)
         assert cited == (text if where else text.replace("`gdal-mcp", f"`{expected}"))
         assert cited.endswith("gdal-mcp is a name.")
-    monkeypatch.setattr(sys, "prefix", "/cache/archive-v0/x")
-    invoked.command.cache_clear()
-    assert invoked.command() == ("uvx", "gdal-sandbox-mcp")
+
+
+def test_messages_under_uvx_cite_uvx_although_its_environment_is_on_the_path(tmp_path: Path, monkeypatch):
+    bin_folder = tmp_path / "archive-v0" / "x" / "bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "gdal-mcp").write_text("#!/bin/sh\n")
+    (bin_folder / "gdal-mcp").chmod(0o755)
+    monkeypatch.setattr(sys, "prefix", str(bin_folder.parent))
+    for source, words in (("", ()), ("file:///clone", ("--from", "file:///clone"))):
+        monkeypatch.setattr(invoked, "uvx_source", lambda source=source: source)
+        for path in ("", str(bin_folder)):
+            monkeypatch.setenv("PATH", path)
+            invoked.command.cache_clear()
+            assert invoked.command() == ("uvx", *words, "gdal-sandbox-mcp")
     invoked.command.cache_clear()

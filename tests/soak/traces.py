@@ -129,8 +129,8 @@ def left_behind(place: Place, client: docker.DockerClient, owners: set[str]) -> 
 def records(place: Place) -> Iterator[str]:
     """Faults of the audit log."""
     verification = verify(place.state / "audit.jsonl")
-    if not (verification.ok and verification.head_matches):
-        yield f"the hash chain: {verification.reason or 'the head is not the end'}"
+    if not verification.ok:
+        yield f"the hash chain: {verification.reason}"
     started = {event["call"] for event in place.audited if event["type"] == "call.started"}
     ended = [event["call"] for event in place.audited if event["type"] == "call.finished"]
     if started - set(ended):

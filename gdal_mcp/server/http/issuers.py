@@ -153,7 +153,7 @@ async def fetched(url: str) -> Any:
                 async for part in answer.aiter_bytes():
                     body += part
                     if len(body) > _MAX_BYTES:
-                        raise FetchFailed(f"{url} is longer than {_MAX_BYTES} bytes")
+                        raise FetchFailed(f"{url} is longer than {_MAX_BYTES >> 10} KiB")
         return parse_json(bytes(body), _MAX_VALUES)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, RecursionError) as error:
         raise FetchFailed(f"{url} cannot be read: {type(error).__name__}") from error

@@ -145,9 +145,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[DoctorRow], dict[s
     try:
         host = hosting.ready(fresh=True)
     except SandboxError as error:
-        row = DoctorRow(
-            "engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error, settings.image)
-        )
+        row = failed_row("engine", "ready", error, settings.image)
         return [row, *_passed_over(hosting)], {}
     facts = {
         "engine": {
@@ -179,15 +177,16 @@ def _cluster(settings: Settings) -> Iterator[DoctorRow]:
         for name, finding in findings(settings):
             yield DoctorRow("cluster", name, *finding)
     except SandboxError as error:
-        yield DoctorRow("cluster", "API", "failed", str(error), _fix(error))
+        yield failed_row("cluster", "API", error)
 
 
-def _fix(error: SandboxError, image: str | None = None) -> str:
+def failed_row(group: str, name: str, error: SandboxError, image: str | None = None) -> DoctorRow:
+    """The row of an error. The last line of an error about engines is the remedy; it is shown once."""
+    found, _, remedy = str(error).rpartition("\n")
     if isinstance(error, ImageMissing):
         option = ("--image", image) if image else ()
-        return f"Get the image: {shlex.join((*program(), 'setup', *option))}"
-    # the last line of a discovery error says how to fix a missing or inaccessible engine
-    return str(error).rpartition("\n")[2] if "\n" in str(error) else AGAIN
+        found, remedy = str(error), f"Get the image: {shlex.join((*program(), 'setup', *option))}"
+    return DoctorRow(group, name, "failed", found or remedy, remedy if found else AGAIN)
 
 
 def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
@@ -335,7 +334,7 @@ def _storage(area: StagingArea) -> DoctorRow:
     try:
         replaces = area.replaces()
     except SandboxError as error:
-        return DoctorRow("workspace", "storage", "failed", str(error), _fix(error))
+        return failed_row("workspace", "storage", error)
     value = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
     fix = "Calls that would replace a file are refused: write to new names, or keep it on ext4, xfs, btrfs, tmpfs or overlayfs."
     return _warning_if(not replaces, "workspace", "storage", value, fix)

@@ -46,8 +46,8 @@ def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
     area = _area(app, call_id)
     if area is None:
         raise PathMissing(
-            f"no workspace has files to undo call {call_id[:64]!r}. Name its workspace with --workspace; if that is its workspace, they were "
-            "removed as the oldest (undo_calls, undo_size)."
+            f"no workspace has files to undo call {call_id[:64]!r}. A call that only reads has none. For another one, name its workspace with "
+            "--workspace; if it is named, the files were removed as the oldest (undo_calls, undo_size)."
         )
     call = app.registry.call(call_id)
     event = {

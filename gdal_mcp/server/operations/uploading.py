@@ -31,6 +31,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Output
 from gdal_mcp.policy.identity import Principal
 from gdal_mcp.server.app import App
+from gdal_mcp.settings.types import size_text
 from gdal_mcp.toolboxes.base import Tool
 from sandbox.outputs.copying import is_nearly_full
 from sandbox.outputs.staging import Staging, StagingArea
@@ -60,7 +61,7 @@ class Reception:
     def write(self, piece: bytes) -> None:
         """Appends bytes. Raises ToolError if the file becomes too large or the disk is full."""
         if self.size + len(piece) > self._most:
-            raise too_large()
+            raise too_large(self._most)
         self.size += len(piece)
         self._digest.update(piece)
         rest = memoryview(piece)
@@ -83,11 +84,11 @@ class Reception:
             )
 
 
-def too_large() -> ToolError:
+def too_large(most: int) -> ToolError:
     return ToolError(
         Code.OUTPUT_LIMIT,
         Stage.VALIDATE,
-        "the file is larger than this server accepts.",
+        f"the file is larger than {size_text(most)}, the most that this server accepts.",
         "Send a smaller one, or ask the person who runs the server.",
     )
 
@@ -197,14 +198,14 @@ class Uploads:
         output = draft_upload(self.app, reach, who.id, arguments).outputs[0]
         most = min(self.app.settings.upload_size, reach.limits.file_bytes, reach.limits.staging_bytes)
         if declared is not None and declared > most:
-            raise too_large()
+            raise too_large(most)
         allowed = entry.output_bytes_a_day if entry is not None else None
         written = self.app.pipeline.rates.used(who.id)[1] if allowed is not None else 0
         if allowed is not None and written + (declared or 0) > allowed:
             raise ToolError(
                 Code.RATE_LIMITED,
                 Stage.QUEUE,
-                f"you may write {allowed} bytes a day, and this file would exceed that.",
+                f"you may write {size_text(allowed)} a day, and this file would exceed that.",
                 "Send it tomorrow (UTC), or ask the person who runs the server.",
             )
         return Destination(self.app.areas[output.target.workspace.root], output, most)

@@ -132,7 +132,7 @@ def _read(response: urllib3.BaseHTTPResponse) -> ApiAnswer:
     data = response.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         response.close()
-        raise OSError(f"its answer is longer than {_MAX_BYTES} bytes")
+        raise OSError(f"its answer is longer than {_MAX_BYTES >> 20} MiB")
     return ApiAnswer(response.status, response.headers, data)
 
 

@@ -177,7 +177,7 @@ def _document(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         data = file.read(_MAX_DOCUMENT + 1)
     if len(data) > _MAX_DOCUMENT:
-        raise ValueError(f"{path.name} is longer than {_MAX_DOCUMENT} bytes")
+        raise ValueError(f"{path.name} is longer than {_MAX_DOCUMENT >> 20} MiB")
     document: dict[str, Any] = parse_json(data, _MAX_VALUES)
     return document
 

@@ -1,5 +1,6 @@
 """Entries for clients: they start this server, and no file of a client loses any of its contents."""
 
+import importlib.metadata
 import json
 import os
 import pty
@@ -178,5 +179,5 @@ def test_under_uvx_the_entry_names_uvx_itself(home: Path, monkeypatch: pytest.Mo
         (commit, ["--from", "git+https://git.test/x@abc", "gdal-sandbox-mcp"]),
     ):
         installed = SimpleNamespace(read_text=lambda _name, record=origin: record and json.dumps(record))
-        monkeypatch.setattr(clients, "distribution", lambda _name, package=installed: package)
+        monkeypatch.setattr(importlib.metadata, "distribution", lambda _name, package=installed: package)
         assert clients._program() == ["/opt/bin/uvx", *words]

@@ -49,6 +49,13 @@ def test_readme_command_leads_to_an_answered_call(tmp_path: Path, shell: Mapping
         ["sh", "-c", f"{line} --yes"], env=shell, cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    shown = subprocess.run(
+        ["uvx", "gdal-sandbox-mcp"], env=shell, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    # the commands that the program prints can be typed as they are, without `gdal-mcp` on the PATH
+    [checks] = re.findall(r"^  (\S.* doctor .*)$", shown.stderr, re.MULTILINE)
+    assert checks.startswith("uvx ")
+    assert subprocess.run(["sh", "-c", checks], env=shell, cwd=tmp_path, check=False).returncode == 0
     settings = json.loads((tmp_path / "home/.config/Claude/claude_desktop_config.json").read_text())
     entry = settings["mcpServers"]["gdal"]
     with talking([entry["command"], *entry["args"]], tmp_path / "log", person=Person(), env=shell) as talk:

@@ -13,13 +13,20 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.cli import calls, options
+from gdal_mcp import invoked
+from gdal_mcp.cli import calls
 from gdal_mcp.cli.exits import Exit, exit_of, meanings
 from gdal_mcp.cli.main import main
 from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.cli.streams import seconds_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.settings import Settings, SettingsError
+
+
+@pytest.fixture(autouse=True)
+def _called_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Help and errors show the name of the program, as if it were on the PATH."""
+    monkeypatch.setattr(invoked, "command", lambda: (invoked.NAME,))
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -120,18 +127,33 @@ def test_unknown_word_ends_program_before_any_effect(tmp_path, monkeypatch, caps
         ("tools --read-onyl", ("--read-onyl", "--read-only", "gdal-mcp tools --help")),
         ("cal info {}", ("'cal'", "call", "gdal-mcp --help")),
         ("token nwe ann", ("'nwe'", "new", "gdal-mcp token --help")),
-        ("info dem.tif", ("'info'", "gdal-mcp call TOOL", "gdal-mcp --help")),
+        ("info dem.tif", ("'info'", """gdal-mcp call info '{"path": "..."}'""", "gdal-mcp --help")),
+        ("conver a.tif b.tif", ("'conver'", "gdal-mcp call convert ", '"input"', '"output"')),
+        ("zonal-stats a.tif", ("gdal-mcp call raster_zonal_stats ", '"zones"')),
+        ("clip a.tif", ("gdal-mcp call raster_clip ", "vector_clip")),
+        ("server", ("the nearest is serve",)),
+        ("version", ("the nearest is --version",)),
+        ("nosuch", ("gdal-mcp call TOOL JSON",)),
         ("audit show", ("'show'", "verify", "rotate", "tail", "gdal-mcp audit --help")),
         ("tools more", ("'more'", "gdal-mcp tools --help")),
     ],
 )
-def test_typing_error_gets_nearest_word_and_help(words, named, monkeypatch, capsys):
-    monkeypatch.setattr(options, "cite", str)
+def test_typing_error_gets_nearest_word_and_help(words, named, capsys):
     with pytest.raises(SystemExit):
         main(words.split())
     printed = capsys.readouterr().err
     assert [word for word in named if word not in printed] == []
     assert len(printed.splitlines()) == 2
+
+
+@pytest.mark.parametrize("command", ["undo", "replay"])
+def test_an_unknown_call_is_named_with_the_folder_that_was_searched(command, tmp_path: Path, capsys):
+    state = tmp_path / "state"
+    assert main([command, "3f9a4c1be2d07a55", "--state-dir", str(state)]) == Exit.USAGE
+    printed = capsys.readouterr().err
+    assert "3f9a4c1be2d07a55" in printed
+    assert str(state) in printed
+    assert not state.exists()
 
 
 def test_missing_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]):
@@ -144,6 +166,15 @@ def test_missing_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]
     ]
     assert {program.parse_args(shlex.split(line)[1:]).run is not None for line in examples} == {True}
     assert len(examples) >= 3
+
+
+def test_help_shows_commands_as_the_user_can_type_them(monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setattr(invoked, "command", lambda: ("uvx", "gdal-sandbox-mcp"))
+    assert main([]) == Exit.USAGE
+    started = capsys.readouterr().err
+    for text in (started.partition("\n")[2], build_parser().format_help().split("Examples:")[1]):
+        assert "  uvx gdal-sandbox-mcp setup" in text
+        assert "gdal-mcp " not in text.replace("gdal-sandbox-mcp ", "")
 
 
 def test_a_reader_that_leaves_ends_the_program_quietly(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The last line of doctor, and the parts of a report that may be shared."""
+"""The verdict of doctor, its remedies, and the parts of a report that may be shared."""
 
 import json
 import os
@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.cli.doctor import show
+from gdal_mcp.cli.exits import Exit
 from gdal_mcp.server.operations.examine import DoctorReport, DoctorRow
 from gdal_mcp.server.operations.sharing import shareable
 from gdal_mcp.settings import load_settings
 
 
-def test_last_line_is_ready_or_first_remedy():
+def test_verdict_is_ready_or_first_remedy():
     fine = DoctorRow("engine", "engine", "ok", "Docker")
     warned = DoctorRow("records", "kept", "warning", "gone with it", "mount a volume")
     reasons = (("engine", "ready", "no engine", "Start it."), ("http", "tokens", "x", "Other."))
@@ -21,6 +23,15 @@ def test_last_line_is_ready_or_first_remedy():
     assert DoctorReport((fine, warned), {}).verdict.startswith("Ready")
     assert DoctorReport((fine, *broken), {}).verdict.endswith("Start it.")
     assert "Other" not in DoctorReport((fine, *broken), {}).verdict
+
+
+def test_the_remedy_of_a_missing_engine_is_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    settings = load_settings(engine=f"unix://{tmp_path}/none.sock", state_dir=tmp_path / "state")
+    assert show(settings, as_json=True) == Exit.NOT_READY
+    (row,) = (row for row in json.loads(capsys.readouterr().out)["rows"] if row["state"] == "failed")
+    assert show(settings, as_json=False) == Exit.NOT_READY
+    assert capsys.readouterr().out.count(row["fix"]) == 1
+    assert f"{tmp_path}/none.sock" in row["found"]
 
 
 @pytest.mark.claim("engine.report-private")

@@ -123,6 +123,21 @@ def test_sizes_are_parsed_and_others_refused(subtests: pytest.Subtests) -> None:
             parse_size(text)
 
 
+def test_bounds_of_sizes_are_named_with_their_units(subtests: pytest.Subtests) -> None:
+    for name, value, bound in (
+        ("memory", "10", "128MiB"),
+        ("memory", 10, "128MiB"),
+        ("read_chunk", "1GiB", "16MiB"),
+        ("body_size", "1KiB", "64KiB"),
+        ("upload_size", "2TiB", "1TiB"),
+        ("undo_size", -1, "0B"),
+    ):
+        with subtests.test(name=name, value=value):
+            (problem,) = problems_of(**{name: value})
+            assert bound in problem
+            assert repr(value) in problem
+
+
 def test_settings_impossible_in_a_cluster_stop_the_start(subtests: pytest.Subtests) -> None:
     without = load_settings(engine="k8s://", nodes_without="landlock,pids-limit").nodes_without
     assert without == ("landlock", "pids-limit")

@@ -136,6 +136,7 @@ def test_errors_with_a_way_out_name_it() -> None:
         "Interval from -inf to 600 (mapped to -9999) overlaps with interval from -9999 to -9999 (mapped to -9999)",
         'Unexpected token "& 8) == 0 ? __A__1__ : 0 " found at position 10.',
         "calc: 'avg' is a unknown builtin function",
+        "there are no bands and no geometries that GDAL could show",
         "Computed source window -787 -518 984 1113 falls partially outside source raster extent.",
         "`/w/a.zip' not recognized as being in a supported file format. Changing the filename to /vsizip//w/a.zip may help it to be recognized.",
     ):

@@ -1,7 +1,8 @@
 """The meaning of a path text in a call: a file, or an error on which the caller can act."""
 
 import os
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -49,6 +50,23 @@ def invalid(paths: Paths, target: str, *inputs: Source, overwrite: bool = True, 
 def test_workspace_file_is_found_by_any_odd_name(paths: Paths, root: Path):
     for text in ["in.tif", "./in.tif", "folder/../in.tif", "PG:host=x.tif", "a b.tif", "folder"]:
         assert paths.input(text).path == Path(os.path.normpath(root / text))
+
+
+def test_error_for_a_path_outside_names_the_folders_that_a_caller_may_use(tmp_path: Path, root: Path):
+    other = tmp_path / "other"
+    (other / "ann").mkdir(parents=True)
+    narrowed = replace(Workspace.at(other, writable=False), shown=(PurePosixPath("ann"),))
+    both = Paths(Workspaces((Workspace.at(root, writable=True), narrowed)), "outputs", "0123456789abcdef")
+    suggestion = refusal(both, "/etc/passwd").suggestion
+    assert str(root) in suggestion
+    assert f"{other}/ann (read-only)" in suggestion
+    assert f"{other}," not in suggestion
+
+
+def test_a_missing_folder_of_an_output_has_other_advice_than_a_missing_input(paths: Paths):
+    read, written = refusal(paths, "absent/a.tif"), refusal(paths, "absent/a.tif", writing=True)
+    assert read.code is written.code is Code.NOT_FOUND
+    assert read.suggestion != written.suggestion
 
 
 @pytest.mark.claim("paths.inside")

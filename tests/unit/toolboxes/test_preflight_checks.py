@@ -473,6 +473,23 @@ def test_every_rule_is_tried_both_ways():
         assert any(list(check(call)) for _, call in DUE), check
 
 
+def test_a_clip_box_in_degrees_on_metric_data_gets_advice_about_its_crs():
+    metric = replace(DEM, degrees=False)
+    texts = [
+        next(
+            row.suggestion
+            for row in findings(ask("raster clip", facts, bbox=box, **more))
+            if row.code == "no_overlap"
+        )
+        for facts, box, more in (
+            (metric, (-117.6, 33.87, -117.5, 33.9), {}),
+            (metric, (100, 200, 300, 400), {}),
+            (DEGREES, (-117.6, 33.87, -117.5, 33.9), {}),
+        )
+    ]
+    assert ["EPSG:4326" in text for text in texts] == [True, False, False]
+
+
 def test_an_everyday_call_has_no_remarks():
     warped = ask("raster reproject", DEM, output_crs="EPSG:3857", resampling="bilinear", resolution=(60, 60))
     buffered = replace(ask("vector buffer", ZONES, distance="10", driver="GPKG"), output="a.gpkg")

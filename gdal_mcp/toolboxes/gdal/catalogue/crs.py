@@ -144,4 +144,7 @@ def _unknown(name: str) -> ArgumentRefused:
         )
     if name.isdecimal():
         return ArgumentRefused("the CRS is a bare number.", f"If it is an EPSG code, write EPSG:{name}.")
-    return ArgumentRefused("the CRS is of no known form; it is never read from a file.", SUGGESTION)
+    return ArgumentRefused(
+        "the CRS is not a code, a PROJ string, WKT or PROJJSON. A CRS is never read from a file.",
+        f"Find the code of a name or a place with `find_crs`. {SUGGESTION}",
+    )

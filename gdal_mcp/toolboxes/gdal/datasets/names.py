@@ -145,7 +145,7 @@ def parse(text: str, *, addresses: bool = False) -> DatasetName:
     if not text or has_hidden_chars(text):
         raise refused(
             "the name is empty, or holds a control or invisible character, or a line separator.",
-            "Use a path inside a workspace; `gdal-mcp doctor` lists them.",
+            "Use a path inside a workspace, such as dem.tif.",
         )
     if size > MAX_BYTES:
         raise refused("the name is too long.", f"The most it may have is {MAX_BYTES} bytes.")

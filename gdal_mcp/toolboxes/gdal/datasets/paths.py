@@ -28,6 +28,7 @@ from sandbox.workspace import RESERVED, Identity, WorkspacePath, Workspaces, ope
 # entries; a walk over them takes some seconds. Larger trees must be indexed folder by folder.
 TREE_ENTRIES: Final = 100_000
 TREE_LINKS: Final = 8  # nested links to folders
+_MAX_FOLDERS: Final = 5  # in the text of an error
 # the address of an archive and the path inside it; without braces, the extension marks the end of the address
 _IN_ARCHIVE: Final = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz))(/.*)?", re.IGNORECASE | re.DOTALL)
 POINTING: Final = frozenset({".vrt", ".gti"})  # files that contain the names of their sources
@@ -115,7 +116,7 @@ class Paths:
         for workspace in self.workspaces.items:
             if workspace.root.parts[1].lower().startswith("vsi"):
                 why = f"GDAL takes names under {workspace.root} for something else, so it is no workspace."
-                raise _refusal(PathRefused(why))
+                raise _refusal(PathRefused(why), self.workspaces)
 
     def _remote(self, text: str) -> Remote | None:
         return self.remote.place(text) if self.remote is not None and is_address(text) else None
@@ -136,7 +137,7 @@ class Paths:
 
     def _refused(self, text: str, error: PathRefused) -> ToolError:
         """The error for a path that cannot be used, with the existing names most similar to a missing one."""
-        refusal = _refusal(error)
+        refusal = _refusal(error, self.workspaces)
         folder, _, name = text.rpartition("/")
         if isinstance(error, PathMissing) and (folder or not text.startswith("/")):
             with suppress(PathRefused):
@@ -180,7 +181,7 @@ class Paths:
             try:
                 _Tree(self.workspaces, TREE_ENTRIES).check(located, ())
             except PathRefused as error:
-                raise _refusal(error) from error
+                raise _refusal(error, self.workspaces) from error
         return located
 
     def _within(self, name: DatasetName) -> Source:
@@ -204,7 +205,7 @@ class Paths:
                 continue
             _must_be(reading.place, located)
             return Source(located, reading.at(str(located)), reading.in_archive)
-        raise _refusal(failure) from failure
+        raise _refusal(failure, self.workspaces) from failure
 
     def output(
         self,
@@ -223,7 +224,12 @@ class Paths:
             target = self.workspaces.output(text)
         except PathRefused as error:
             parse(text)
-            raise _refusal(error) from error
+            refusal = _refusal(error, self.workspaces)
+            if isinstance(error, PathMissing):
+                refusal.suggestion = (
+                    "Calls create no folders: write to a folder that exists, or ask the user to create it."
+                )
+            raise refusal from error
         if target.identity is None:
             refuse_other_name(text)
         if self.as_new:
@@ -390,11 +396,22 @@ class _Tree:
         self.check(target, inside)
 
 
-def _refusal(error: PathRefused) -> ToolError:
-    """The error for a path outside the workspaces, or for a missing file."""
+def _refusal(error: PathRefused, workspaces: Workspaces) -> ToolError:
+    """The error for a path outside the workspaces, which names them, or for a missing file."""
     if isinstance(error, PathMissing):
         fix = "Check the name; relative paths start at the first workspace."
         if "*" in str(error):
             fix = "No pattern is expanded here: list_workspace has the names for one, and raster index takes a folder."
         return ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), fix)
-    return refused(str(error), "Use a path inside a workspace; `gdal-mcp doctor` lists them.")
+    return refused(str(error), f"Use a path inside a workspace: {_folders(workspaces)}.")
+
+
+def _folders(workspaces: Workspaces) -> str:
+    """The folders in which paths can be named, for an error."""
+    folders = [
+        f"{workspace.root / folder}{'' if workspace.writable else ' (read-only)'}"
+        for workspace in workspaces.items
+        for folder in (workspace.shown if workspace.shown is not None else (PurePosixPath(),))
+    ]
+    more = f" and {len(folders) - _MAX_FOLDERS} more" if len(folders) > _MAX_FOLDERS else ""
+    return f"{', '.join(folders[:_MAX_FOLDERS])}{more}"

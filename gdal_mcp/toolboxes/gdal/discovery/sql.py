@@ -47,7 +47,7 @@ def sql_advice(errors: Iterable[str]) -> str:
             advice: str = read("sql.toml")["syntax"]["text"]
             return advice
         if _NO_NAME.match(text):
-            return "The tables and columns that there are stand under `untrusted`; gdal_describe `vector sql` says how they are called."
+            return "The SQL names a table or column that does not exist. Those that exist are under `untrusted`; gdal_describe `vector sql` explains their names."
     return ""
 
 

@@ -294,8 +294,8 @@ class LimitViolation:
     @property
     def suggestion(self) -> str:
         return (
-            "Ask for less: a coarser resolution, a smaller size or extent, fewer zoom levels. Whoever runs the server can allow it "
-            f"with {self.setting}."
+            "Ask for less: a coarser resolution, a smaller size or extent, fewer zoom levels. The person who runs the "
+            f"server can raise the limit with {self.setting}."
         )
 
 

@@ -220,7 +220,13 @@ def no_overlap(call: AlgorithmCall) -> Iterator[Finding]:
     if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
         yield make_finding("axes_exchanged")
     else:
-        yield make_finding("box_outside", {"there": ", ".join(f"{number:.10g}" for number in extent)})
+        in_degrees = not crs and like is None and facts.degrees is False and _looks_like_degrees(wanted)
+        name = "box_in_degrees" if in_degrees else "box_outside"
+        yield make_finding(name, {"there": ", ".join(f"{number:.10g}" for number in extent)})
+
+
+def _looks_like_degrees(box: Box) -> bool:
+    return max(abs(box[0]), abs(box[2])) <= 360 and max(abs(box[1]), abs(box[3])) <= 90
 
 
 def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterator[Finding]:
