@@ -63,6 +63,7 @@ class Approvals:
         """`alive` returns True if the server with an id is running: approvals of calls of dead servers are released."""
         self._clock = clock
         self._alive = alive
+        self._ended: set[str] = set()  # calls that have ended, but whose end could not be written
         self._rows = Rows(path, durable=True)
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ class Approvals:
 
     def suspend(self, approval_id: str, holder: str) -> None:
         """Suspends the question: the call ended with it and comes again with the answer."""
-        with self._writing() as (db, _):
+        with self._ending(holder) as db:
             self._release(db, "id = :id AND holder = :holder", id=approval_id, holder=holder)
             self._clear_holder(db, approval_id, holder, SUSPENDED)
 
@@ -125,7 +126,7 @@ class Approvals:
         Does nothing to an approval that the call consumed or left.
         """
         mine = "id = :id AND holder = :holder"
-        with self._writing() as (db, _):
+        with self._ending(holder) as db:
             self._move(db, "withdraw", mine, id=approval_id, holder=holder)
             self._release(db, mine, id=approval_id, holder=holder)
 
@@ -159,7 +160,9 @@ class Approvals:
             return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def release_dead(self) -> None:
-        """Releases approvals and questions of calls of dead servers, so that the same calls can take them again."""
+        """Releases approvals and questions of calls that ended without a record, such as those of dead servers, so that
+        the same calls can take them again.
+        """
         with self._writing() as (db, _):
             self._release_dead(db)
 
@@ -232,6 +235,14 @@ class Approvals:
             self._move(db, "expire", late, now=now, latest=now + _SET_BACK)
             yield db, now
 
+    @contextmanager
+    def _ending(self, holder: str) -> Iterator[sqlite3.Connection]:
+        """The transaction that ends a call. If it fails, the next call releases what this one holds."""
+        self._ended.add(holder)
+        with self._writing() as (db, _):
+            yield db
+        self._ended.discard(holder)
+
     @staticmethod
     def _move(
         db: sqlite3.Connection, event: Event, which: str, changes: Mapping[str, Any] = {}, **values: Any
@@ -264,6 +275,6 @@ class Approvals:
         query = "SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%' AND state IN ('asked', 'approved', 'reserved')"
         for row in db.execute(query).fetchall():
             holder = row["holder"]
-            if not self._alive(holder.partition(":")[0]):
+            if holder in self._ended or not self._alive(holder.partition(":")[0]):
                 self._release(db, "holder = :holder", holder=holder)
                 db.execute("UPDATE approvals SET holder = '' WHERE holder = ? AND state = 'asked'", [holder])

@@ -2,6 +2,8 @@
 
 Invariants:
 * a cancelled request ends its call, unless its client only stopped waiting or another request has joined the call;
+  the last of them ends it;
+* no request joins a call that is being cancelled;
 * a call that a person cancels ends, even if requests wait for it; so do all calls when the server ends.
 
 For one event loop; only a call's progress may be set from other threads. Listeners are notified in the order in which
@@ -61,19 +63,22 @@ class RunningCall:
             if not self.over:
                 with anyio.move_on_after(REASON_SECONDS, shield=True):
                     await self.reason.wait()
-                self.waiting -= 1
-                if self.waiting == 0 and not self.timed_out:
-                    self.scope.cancel()
+                self._leave()
 
-    async def joined(self) -> "Reply":
-        """Waits until this call has ended, and returns its reply for an identical request."""
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Counts an identical request that waits for the reply of this call."""
         self.waiting += 1
         try:
-            await self.ended.wait()
+            yield
         finally:
-            self.waiting -= 1
-        assert self.reply is not None
-        return self.reply
+            self._leave()
+
+    def _leave(self) -> None:
+        """Ends the call if no request waits for it, unless its client only stopped waiting."""
+        self.waiting -= 1
+        if self.waiting == 0 and not self.timed_out:
+            self.scope.cancel()
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +105,11 @@ class Activity:
         call that `validate_call` checks after its container described the inputs.
         """
         oldest = time.time() - self.join_reads_after
-        calls = (call for call in self.all() if (call.principal, call.plan) == (principal, plan))
+        calls = (
+            call
+            for call in self.all()
+            if (call.principal, call.plan) == (principal, plan) and not call.scope.cancel_called
+        )
         return next(
             (call for call in calls if call.writes or (call.begun <= oldest and call.arguments == arguments)),
             None,

@@ -186,9 +186,12 @@ async def plan(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> I
 
 async def join(call: Invocation, first: RunningCall, deps: Pipeline) -> Reply:
     """The reply of an identical call that is already running, so that nothing runs twice. Raises ToolError."""
-    await run_sync(deps.records.record_event, call, "call.joined", f"joined {first.call_id}")
-    call.enter(f"waiting for call {first.call_id}")
-    return await first.joined()
+    with first.joined():  # counted before it is recorded, so that the other call does not end meanwhile
+        await run_sync(deps.records.record_event, call, "call.joined", f"joined {first.call_id}")
+        call.enter(f"waiting for call {first.call_id}")
+        await first.ended.wait()
+    assert first.reply is not None
+    return first.reply
 
 
 async def authorize(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> Invocation:

@@ -1,6 +1,7 @@
 """Clients that give up early: their calls continue, the same call sent again joins, and the result can be read later."""
 
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from mcp_types import jsonrpc_message_adapter
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.plan import Command, Draft, PrintedOutput
+from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.server.mcp.server import build
 from gdal_mcp.toolboxes.base import Tool, schema_and_draft
 from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
@@ -276,6 +278,75 @@ async def test_joined_call_outlives_its_first_request(tmp_path: Path):
             memory_server.world.gate.set()
         assert [reply.error for reply in replies] == [None]
         assert memory_server.world.jobs.count("make") == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_call_ends_when_all_its_requests_are_cancelled(tmp_path: Path, era: str):
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
+        async with connected(memory_server, era) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: started(memory_server) == 1)
+            await wire.call(2, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: any(call.waiting == 2 for call in memory_server.pipeline.activity.all()))
+            for number in (1, 2):
+                await wire.give_up(number, "the user pressed stop")
+            await let_go(memory_server)
+            await eventually(lambda: running(memory_server) == 0)
+        ended = [event["outcome"] for event in memory_server.events() if event["type"] == "call.finished"]
+        assert ended == ["CANCELLED"] * 2
+        assert not (memory_server.root / "out.bin").exists()
+
+
+async def test_call_sent_again_does_not_join_the_cancelled_one(tmp_path: Path):
+    """The user pressed stop and then changed their mind, while the container is still being removed."""
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
+        async with connected(memory_server) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: started(memory_server) == 1)
+            await wire.give_up(1, "the user pressed stop")
+            await eventually(
+                lambda: any(call.scope.cancel_called for call in memory_server.pipeline.activity.all())
+            )
+            await wire.call(2, "make", path="in.bin", output="out.bin")
+            await eventually(
+                lambda: (
+                    started(memory_server) == 2
+                    or any(event["type"] == "call.joined" for event in memory_server.events())
+                )
+            )
+            memory_server.world.gate.set()
+            assert "error" not in await wire.answer(2)
+        assert (memory_server.root / "out.bin").read_bytes() == b"made"
+
+
+async def test_call_does_not_end_while_a_request_joins_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The first request is cancelled while the record of the second is written to a slow disk."""
+    with server(tmp_path, approval="never") as memory_server:
+        memory_server.world.gate.clear()
+        joining, written = threading.Event(), threading.Event()
+        append = AuditLog.append
+
+        def slowly(log: AuditLog, event: dict[str, Any]) -> object:
+            if event["type"] == "call.joined":
+                joining.set()
+                written.wait(60)
+            return append(log, event)
+
+        monkeypatch.setattr(AuditLog, "append", slowly)
+        async with connected(memory_server) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: started(memory_server) == 1)
+            await wire.call(2, "make", path="in.bin", output="out.bin")
+            await eventually(joining.is_set)
+            await wire.give_up(1, "the user pressed stop")
+            first = next(call for call in memory_server.pipeline.activity.all() if call.plan)
+            await eventually(first.reason.is_set)
+            await eventually(lambda: first.waiting < 2)
+            written.set()
+            memory_server.world.gate.set()
+            assert "error" not in await wire.answer(2)
 
 
 async def test_person_cancelling_a_joined_call_ends_it(tmp_path: Path):

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,29 @@ async def test_approval_between_timeout_and_answer_counts(
 
     monkeypatch.setattr(store, "claim", approved_first)
     assert (await memory_server.make()).error is None
+    assert memory_server.states() == ["consumed"]
+
+
+@pytest.mark.claim("approval.kept-until-used")
+async def test_approval_counts_after_the_registry_was_locked(memory_server: Server, tmp_path: Path):
+    """The call ends while another program holds the registry, so it cannot record that it no longer waits."""
+    store, registry = memory_server.app.approvals.approvals, memory_server.app.registry
+    for rows in (store._rows, registry._rows):
+        rows._db.execute("PRAGMA busy_timeout = 0")
+    with closing(sqlite3.connect(tmp_path / "state" / "registry.sqlite", isolation_level=None)) as other:
+
+        class Locking(Person):
+            async def ask(self, question: ApprovalQuestion) -> Decision | None:
+                other.execute("BEGIN IMMEDIATE")
+                return await super().ask(question)
+
+        assert code(await memory_server.make(by=Locking(says=None))) is Code.INTERNAL
+        other.execute("COMMIT")
+    assert memory_server.states() == ["asked"]
+    memory_server.decide()
+    person = Person()
+    assert (await memory_server.make(by=person)).error is None
+    assert person.asked == []
     assert memory_server.states() == ["consumed"]
 
 

@@ -26,6 +26,7 @@ _SWITCH_SECONDS = 0.0005
 REAP_SECONDS = 60.0
 # seconds for removing the containers of cancelled calls, which takes a fraction of a second
 END_SECONDS = 10.0
+UNREAD_SECONDS = 60.0  # seconds for a client that has left to read the last answers
 
 
 def tune_runtime() -> None:
@@ -80,11 +81,22 @@ async def end_on_signal(serving: anyio.CancelScope, app: App) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             serving.cancel()
-            app.pipeline.activity.end()
-            with anyio.CancelScope(shield=True):  # the server cancels its other tasks when it ends
-                with anyio.move_on_after(END_SECONDS):
-                    while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; an event is not worth keeping
-                        await anyio.sleep(0.02)
-                await anyio.to_thread.run_sync(app.hosting.close)
-            app.owner.close()
-            os._exit(128 + number)
+            await _end(app, 128 + number)
+
+
+async def end_if_unread(app: App) -> None:
+    """Ends the process a minute after its client has left, unless this task is cancelled because it ends by itself."""
+    await anyio.sleep(UNREAD_SECONDS)
+    _log.warning("output_unread")
+    await _end(app, 1)
+
+
+async def _end(app: App, code: int) -> None:
+    app.pipeline.activity.end()
+    with anyio.CancelScope(shield=True):  # the server cancels its other tasks when it ends
+        with anyio.move_on_after(END_SECONDS):
+            while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; an event is not worth keeping
+                await anyio.sleep(0.02)
+        await anyio.to_thread.run_sync(app.hosting.close)
+    app.owner.close()
+    os._exit(code)

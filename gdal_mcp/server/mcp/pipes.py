@@ -7,31 +7,44 @@ threads waits for a processor and for the interpreter's lock: of `ping` during c
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Final, cast
 
 import anyio
+import anyio.lowlevel
 
 _CHUNK: Final = 1 << 16  # bytes; as many as a pipe holds
+LONGEST_LINE: Final = 64 << 20  # bytes; calls have a few kilobytes, and a line is held in memory as a whole
+_UNREADABLE: Final = (
+    b"\xff"  # part of no UTF-8 text, so a line with it is answered as one that cannot be parsed
+)
 _STANDARD: Final = (0, 1, 2)  # descriptors of stdin, stdout and stderr
 
 
 class LineReader:
-    """Iterates over the lines of a pipe. Reads only when the next line is wanted, so that a sender can be too fast."""
+    """Iterates over the lines of a pipe. Reads only when the next line is wanted, so that a sender can be too fast.
+
+    A line of more than `LONGEST_LINE` bytes is dropped as it arrives, and replaced by an unreadable one.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        pieces: list[bytes] = []  # the start of the next line
+        start = bytearray()  # of the next line
         while data := await self._read():
             *lines, rest = data.split(b"\n")
             for line in lines:
-                yield b"".join((*pieces, line, b"\n")).decode("utf-8", "replace")
-                pieces.clear()
-            pieces.append(rest)
-        if any(pieces):
-            yield b"".join(pieces).decode("utf-8", "replace")
+                yield (start + line + b"\n").decode("utf-8", "replace")
+                start.clear()
+            start += rest
+            if len(start) > LONGEST_LINE:
+                start[:] = _UNREADABLE
+            if not lines:  # a sender that is never too slow must not occupy the event loop
+                await anyio.lowlevel.checkpoint()
+        if start:
+            yield start.decode("utf-8", "replace")
 
     async def _read(self) -> bytes:
         while True:
@@ -39,6 +52,8 @@ class LineReader:
                 return os.read(self._descriptor, _CHUNK)
             except BlockingIOError:
                 await anyio.wait_readable(self._descriptor)
+            except ConnectionResetError:  # the other end of a socket was closed with data that nobody read
+                return b""
 
 
 class TextWriter:
@@ -60,13 +75,15 @@ class TextWriter:
         """Does nothing: `write` returns when everything is written."""
 
 
-def standard_streams() -> "tuple[anyio.AsyncFile[str], anyio.AsyncFile[str]] | tuple[()]":
+@contextmanager
+def standard_streams() -> "Iterator[tuple[anyio.AsyncFile[str], anyio.AsyncFile[str]] | tuple[()]]":
     """Streams for the SDK's `stdio_server`, or none if its own must be used, as for a terminal, a file or on Windows.
 
     From then on, descriptor 0 is empty and descriptor 1 is stderr, so that nothing else can read or write messages.
     """
     if sys.platform == "win32" or not _are_separate_pipes():
-        return ()
+        yield ()
+        return
     reading, writing = os.dup(0), os.dup(1)  # other programs do not inherit them
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -74,10 +91,14 @@ def standard_streams() -> "tuple[anyio.AsyncFile[str], anyio.AsyncFile[str]] | t
     os.dup2(2, 1)
     for descriptor in (reading, writing):
         os.set_blocking(descriptor, False)
-    # `stdio_server` uses no other methods of its files
-    return cast(
-        "tuple[anyio.AsyncFile[str], anyio.AsyncFile[str]]", (LineReader(reading), TextWriter(writing))
-    )
+    try:
+        # `stdio_server` uses no other methods of its files
+        yield cast(
+            "tuple[anyio.AsyncFile[str], anyio.AsyncFile[str]]", (LineReader(reading), TextWriter(writing))
+        )
+    finally:
+        for descriptor in (reading, writing):  # programs that use the same pipes next expect to wait for them
+            os.set_blocking(descriptor, True)
 
 
 def _are_separate_pipes() -> bool:

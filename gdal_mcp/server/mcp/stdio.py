@@ -17,49 +17,69 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from gdal_mcp.server.app import App
-from gdal_mcp.server.mcp.background import end_on_signal, get_ready, reap
+from gdal_mcp.server.mcp.background import end_if_unread, end_on_signal, get_ready, reap
 from gdal_mcp.server.mcp.pipes import standard_streams
 from gdal_mcp.server.mcp.server import build
 
 _NOTIFICATION = "notifications/"  # the start of the method of each notification, and of no request
-_ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: valid characters, numbers of fewer than 4300 digits, 200 levels deep at most."
+_ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: valid characters, numbers of fewer than 4300 digits, 200 levels deep and 64 MiB at most."
 
 
 async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -> None:
     """Serves until the end of input. A signal cancels every call, waits for the containers and ends the process.
 
-    Tasks that run `beside` the server, such as a console, are cancelled at the end.
+    A client that left may have passed its end of stdout on to a program that never reads it, so writing is not waited for
+    without a limit. Tasks that run `beside` the server, such as a console, are cancelled at the end.
     """
     server = build(app)
     async with anyio.create_task_group() as group:
         serving = anyio.CancelScope()
+
+        def ended() -> None:
+            app.pipeline.activity.end()
+            group.start_soon(end_if_unread, app)
+
         group.start_soon(end_on_signal, serving, app)
         for task in (get_ready, reap, *beside):
             group.start_soon(task, app)
         with serving:
-            await run_stdio(server, app.pipeline.activity.end)
+            await run_stdio(server, ended)
         group.cancel_scope.cancel()
 
 
 async def run_stdio(server: Server[Any], ended: Callable[[], None] = lambda: None) -> None:
-    """Forwards messages to the server, and answers those that could not be parsed. Calls `ended` at the end of input."""
+    """Forwards messages to the server, and answers those that could not be parsed.
+
+    Calls `ended` when the client has left: at the end of input, or when nobody reads the output any more.
+    """
     accepted, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    streams = stdio_server(*standard_streams())
-    async with streams as (reading, writing), accepted, messages, anyio.create_task_group() as group:
+    with standard_streams() as files:
+        async with (
+            stdio_server(*files) as (reading, writing),
+            accepted,
+            messages,
+            anyio.create_task_group() as group,
+        ):
 
-        async def sort() -> None:
-            async with accepted, reading:
-                async for item in reading:
-                    refused = refusal(item) if isinstance(item, Exception) else unanswerable(item.message)
-                    if refused is not None:
-                        await writing.send(SessionMessage(refused))
-                    elif not isinstance(item, Exception):
-                        await accepted.send(item)
-                ended()
+            async def sort() -> None:
+                try:
+                    async with accepted, reading:
+                        async for item in reading:
+                            if (refused := _refused(item)) is not None:
+                                await writing.send(SessionMessage(refused))
+                            elif not isinstance(item, Exception):
+                                await accepted.send(item)
+                finally:
+                    ended()
 
-        group.start_soon(sort)
-        await server.run(messages, writing, server.create_initialization_options())
-        group.cancel_scope.cancel()
+            group.start_soon(sort)
+            await server.run(messages, writing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+
+def _refused(item: SessionMessage | Exception) -> t.JSONRPCError | None:
+    """The answer to a line that is no message for the server; None if it is one, or gets no answer."""
+    return refusal(item) if isinstance(item, Exception) else unanswerable(item.message)
 
 
 def unanswerable(message: t.JSONRPCMessage) -> t.JSONRPCError | None:
