@@ -120,7 +120,8 @@ def _item(source: "Expr") -> Data:
         outer = join.text("side") in ("LEFT", "FULL", "RIGHT")
         joined = "LEFT" if outer else "INNER" if bound or join.text("kind") == "INNER" else ","
         pairs = _pairs(on) if on is not None else []
-        tables = [name_of(join.parent.args["from_"].this), name_of(source)] if using else []
+        first = join.parent.args.get("from_") if join.parent is not None else None
+        tables = [name_of(first.this), name_of(source)] if using and first is not None else []
         pairs += [[[table, column.name.lower()] for table in tables] for column in using or ()]
         keys = bool(pairs) or natural
     alias = source.args.get("alias")
