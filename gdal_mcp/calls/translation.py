@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.settings.types import size_text
 from gdal_mcp.toolboxes.toolbox import LibraryMessage, Toolbox
 from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.errors import (
@@ -47,7 +48,7 @@ _LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
 _NUMBERS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 _MANY_LINES = 4  # lines that differ only in their numbers; so many are folded into one
 _COMPARED = 400  # characters of a line; messages may be longer
-_RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
+_RAISE = "Ask for less: a smaller area, a coarser resolution, fewer rows. The person who runs the server can raise the limit with --"
 # the suggestion for a failure with no better one; {} is the title of the toolbox
 GENERAL_ADVICE = "{}'s own messages are under `untrusted`; correct the arguments or the data and call again."
 # messages of the C library and SQLite; a full disk of the host has an outcome of its own
@@ -168,8 +169,10 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
             how = "was killed at" if killed else "could not allocate within"
             message = f"{title} {how} its {limit >> 20} MiB of memory."
             return Code.MEMORY_LIMIT, message, f"{_RAISE}memory."
-        case StagingLimitExceeded(what=what, limit=limit):
-            return Code.DISK_LIMIT, f"the output grew over {limit} {what}.", f"{_RAISE}staging-size."
+        case StagingLimitExceeded(what="files", limit=limit):
+            return Code.DISK_LIMIT, f"the output has more than {limit} files.", f"{_RAISE}staging-files."
+        case StagingLimitExceeded(limit=limit):
+            return Code.DISK_LIMIT, f"the output grew over {size_text(limit)}.", f"{_RAISE}staging-size."
         case FileSizeExceeded(limit_bytes=limit):
             return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", f"{_RAISE}file-size."
 

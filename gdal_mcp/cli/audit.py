@@ -1,10 +1,12 @@
 """`gdal-mcp audit`: verifies or shows the audit log."""
 
 import json
+from pathlib import Path
 
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import out, say
-from gdal_mcp.records.audit import AuditLog, tail
+from gdal_mcp.records.audit import AuditLog, segments, tail
+from gdal_mcp.records.audit_files import translate_errors
 from gdal_mcp.records.audit_record import AuditRecord, Checkpoint
 from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.settings import Settings, SettingsError
@@ -18,6 +20,8 @@ def check(settings: Settings, checkpoint: str | None) -> Exit:
     except ValueError as error:
         raise SettingsError(f"--checkpoint: {error}") from error
     path = settings.state.audit
+    if _is_missing(path):
+        return _no_log(path)
     verification = verify(path, expected)
     where = f" at record {verification.first_bad}" if verification.first_bad else ""
     verdict = "OK" if verification.ok else f"BROKEN{where}: {verification.reason}"
@@ -36,13 +40,24 @@ def rotate(settings: Settings) -> Exit:
 def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:
     """Prints the last records, one line each, as text or JSON. Raises AuditUnavailable."""
     path = settings.state.audit
-    if not path.exists():
-        say(f"there is no log at {path}. Name the server's --state-dir.")
-        return Exit.FAILED
+    if _is_missing(path):
+        return _no_log(path)
     for record in tail(path, count):
         text = json.dumps({"seq": record.seq, "time": record.time, **record.event})
         out(text if as_json else _line(record))
     return Exit.DONE
+
+
+def _is_missing(path: Path) -> bool:
+    with translate_errors(path):
+        return not (path.exists() or segments(path))
+
+
+def _no_log(path: Path) -> Exit:
+    say(
+        f"there is no log at {path}: it was removed, or the server has another folder. Name it with --state-dir."
+    )
+    return Exit.FAILED
 
 
 def _line(record: AuditRecord) -> str:

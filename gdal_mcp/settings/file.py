@@ -32,7 +32,7 @@ class SettingsError(Exception):
 
 def sentence(message: str) -> str:
     """A message of pydantic as the end of our own sentence."""
-    problem = message.removeprefix("Value error, ")
+    problem = message.removeprefix("Value error, ").replace("Input should", "it should")
     return f"{problem[:1].lower()}{problem[1:].rstrip('.')}."
 
 

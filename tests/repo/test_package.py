@@ -50,7 +50,7 @@ def test_messages_cite_commands_that_work_where_read(tmp_path: Path, monkeypatch
         assert cited.endswith("gdal-mcp is a name.")
 
 
-def test_messages_under_uvx_cite_uvx_although_its_environment_is_on_the_path(tmp_path: Path, monkeypatch):
+def test_messages_under_uvx_cite_uvx_whatever_the_path_has(tmp_path: Path, monkeypatch):
     bin_folder = tmp_path / "archive-v0" / "x" / "bin"
     bin_folder.mkdir(parents=True)
     (bin_folder / "gdal-mcp").write_text("#!/bin/sh\n")

@@ -67,6 +67,21 @@ def result(outcome: Outcome, final: Any = None, stderr: bytes = b"") -> SandboxR
     return SandboxResult(outcome, Usage("cold"), final, stderr=stderr)
 
 
+def test_a_limit_is_named_with_its_unit_and_its_option(subtests: pytest.Subtests):
+    for outcome, limit, option in (
+        (StagingLimitExceeded("bytes", 3 << 30), "3GiB", "--staging-size"),
+        (StagingLimitExceeded("files", 4096), "4096", "--staging-files"),
+        (FileSizeExceeded(5 << 20), "5 MiB", "--file-size"),
+        (OutOfMemory(1 << 30, killed=True), "1024 MiB", "--memory"),
+        (TimedOut(5.0), "5 s", "--timeout-seconds"),
+    ):
+        with subtests.test(outcome=outcome):
+            error = judge(result(outcome, {}), GDAL)
+            assert error is not None
+            assert limit in error.message
+            assert f"{option}." in error.suggestion
+
+
 def test_every_outcome_has_a_code_and_keeps_output(subtests: pytest.Subtests):
     assert {type(outcome) for outcome, _ in OUTCOMES} == set(get_args(Outcome))
     for outcome, code in OUTCOMES:

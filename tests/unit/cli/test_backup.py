@@ -38,7 +38,7 @@ def test_a_missing_folder_above_is_named_and_not_created(state: StateFolder, tmp
     assert not (tmp_path / "disk").exists()
 
 
-def test_a_folder_that_cannot_be_created_leaves_everything_as_it_was(state: StateFolder, tmp_path: Path):
+def test_a_folder_that_cannot_be_created_changes_nothing(state: StateFolder, tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path / "file", tmp_path / "file" / "monday", tmp_path / ("x" * 300)):
         assert backup(state, place) == Exit.USAGE

@@ -147,7 +147,7 @@ def test_typing_error_gets_nearest_word_and_help(words, named, capsys):
 
 
 @pytest.mark.parametrize("command", ["undo", "replay"])
-def test_an_unknown_call_is_named_with_the_folder_that_was_searched(command, tmp_path: Path, capsys):
+def test_an_unknown_call_is_named_with_the_searched_folder(command, tmp_path: Path, capsys):
     state = tmp_path / "state"
     assert main([command, "3f9a4c1be2d07a55", "--state-dir", str(state)]) == Exit.USAGE
     printed = capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_workspace_file_is_found_by_any_odd_name(paths: Paths, root: Path):
         assert paths.input(text).path == Path(os.path.normpath(root / text))
 
 
-def test_error_for_a_path_outside_names_the_folders_that_a_caller_may_use(tmp_path: Path, root: Path):
+def test_path_outside_error_names_the_folders_of_the_caller(tmp_path: Path, root: Path):
     other = tmp_path / "other"
     (other / "ann").mkdir(parents=True)
     narrowed = replace(Workspace.at(other, writable=False), shown=(PurePosixPath("ann"),))
@@ -63,7 +63,7 @@ def test_error_for_a_path_outside_names_the_folders_that_a_caller_may_use(tmp_pa
     assert f"{other}," not in suggestion
 
 
-def test_a_missing_folder_of_an_output_has_other_advice_than_a_missing_input(paths: Paths):
+def test_a_missing_output_folder_has_its_own_advice(paths: Paths):
     read, written = refusal(paths, "absent/a.tif"), refusal(paths, "absent/a.tif", writing=True)
     assert read.code is written.code is Code.NOT_FOUND
     assert read.suggestion != written.suggestion

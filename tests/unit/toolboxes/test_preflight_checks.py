@@ -473,7 +473,7 @@ def test_every_rule_is_tried_both_ways():
         assert any(list(check(call)) for _, call in DUE), check
 
 
-def test_a_clip_box_in_degrees_on_metric_data_gets_advice_about_its_crs():
+def test_a_box_in_degrees_on_metric_data_is_recognized():
     metric = replace(DEM, degrees=False)
     texts = [
         next(
