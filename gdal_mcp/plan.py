@@ -45,6 +45,12 @@ class Output:
     def inside(self) -> str:
         return str(STAGING_TARGET / self.target.name)
 
+    @property
+    def job(self) -> Mapping[str, Any]:
+        """The output as GDAL's worker reads it in a job."""
+        replaces = str(self.replaces[0]) if self.replaces else None
+        return {"path": self.inside, "kind": self.kind, "replaces": replaces, "updates": self.update}
+
 
 @dataclass(frozen=True, slots=True)
 class Command:

@@ -188,15 +188,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         **description_request(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
         "remote": bool(draft.addresses),
-        "outputs": [
-            {
-                "path": output.inside,
-                "kind": output.kind,
-                "replaces": str(output.replaces[0]) if output.replaces else None,
-                "updates": output.update,
-            }
-            for output in draft.outputs
-        ],
+        "outputs": [output.job for output in draft.outputs],
         "expected": expected(draft),
         "statement": statement(draft),
         "outline": outline_of(str(command.extra["sql"])) if command.program == "query" else None,

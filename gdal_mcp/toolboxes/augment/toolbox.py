@@ -75,9 +75,7 @@ def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
         **draft.command.extra,
         "program": draft.command.program,
         "inputs": (),  # empty, because GDAL's worker would examine inputs first
-        "outputs": [
-            {"path": output.inside, "kind": output.kind, "replaces": None} for output in draft.outputs
-        ],
+        "outputs": [{"path": output.inside, "kind": output.kind} for output in draft.outputs],
         "preview_pixels": 0,  # a folder has no preview
         "picture_pixels": preview_pixels,
         "remote": bool(draft.addresses),

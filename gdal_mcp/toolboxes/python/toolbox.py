@@ -73,14 +73,7 @@ def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str,
     return {
         **draft.command.extra,
         "inputs": (),  # empty, because GDAL's worker would examine inputs before the code runs
-        "outputs": [
-            {
-                "path": output.inside,
-                "kind": output.kind,
-                "replaces": str(output.replaces[0]) if output.replaces else None,
-            }
-            for output in draft.outputs
-        ],
+        "outputs": [output.job for output in draft.outputs],
         "expected": ("figures",),  # outputs without a georeference
         "preview_pixels": preview_pixels,
         "printed_bytes": most_bytes,
