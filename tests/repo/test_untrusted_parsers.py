@@ -34,7 +34,7 @@ PARSED = {
     "gdal_mcp.calls.workflows.store:_measured": OWN,
     "gdal_mcp.calls.workflows.store:find": OWN,
     "gdal_mcp.cli.catalogue:refresh": "a text of this package, and one that `capture.py` made",
-    "gdal_mcp.cli.clients:_program": "written by the installer of this package",
+    "gdal_mcp.invoked:uvx_source": "written by the installer of this package",
     "gdal_mcp.cli.clients:_with_json": USER,
     "gdal_mcp.cli.clients:_with_toml": USER,
     "gdal_mcp.cli.streams:json_object": USER,

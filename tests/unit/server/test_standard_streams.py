@@ -16,10 +16,10 @@ LARGE = "x" * (1 << 20)  # many times what a pipe holds
 PROGRAM = """
 import os, sys
 from gdal_mcp.server.mcp.pipes import standard_streams
-streams = standard_streams()
-os.write(1, b"stray ")
-if sys.stderr:
-    sys.stderr.write(f"{len(streams)} {len(os.read(0, 9)) if streams else ''}")
+with standard_streams() as streams:
+    os.write(1, b"stray ")
+    if sys.stderr:
+        sys.stderr.write(f"{len(streams)} {len(os.read(0, 9)) if streams else ''}")
 """
 
 
