@@ -14,7 +14,7 @@ import pytest
 from sandbox import runner as runner_module
 from sandbox import session as session_module
 from sandbox import slot as slot_module
-from sandbox.engine import RLIMITS, STDERR, STDOUT, ContainerState
+from sandbox.engine import STDERR, STDOUT, ContainerState
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.outcome import (
     Cancelled,
@@ -94,7 +94,7 @@ class ScriptEngine:
         self.wire, self.end, self.calls = ScriptWire(script), state, []
 
     def info(self):
-        return replace(DOCKER_20, rlimits=RLIMITS, same_kernel=True)
+        return replace(DOCKER_20, same_kernel=True)
 
     def create(self, *_):
         self.calls.append("create")
