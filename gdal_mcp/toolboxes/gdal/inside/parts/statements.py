@@ -27,7 +27,13 @@ MAX_PIXELS = 4 << 20
 # checks of the values that a formula or a burned attribute puts into a raster
 OF_VALUES = ("not_finite", "values_clamped", "values_rounded", "values_equal_nodata", "results_equal_nodata")
 # checks of a statement, besides those of its rows
-OF_STATEMENT = ("column_unknown", "integer_division", "case_ignored", "several_geometries", "type_of_first_row")
+OF_STATEMENT = (
+    "column_unknown",
+    "integer_division",
+    "case_ignored",
+    "several_geometries",
+    "type_of_first_row",
+)
 MAX_FEATURES = 20_000
 OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
 # formats whose layers are tables, and whose statements go to SQLite when no dialect is named
