@@ -176,6 +176,12 @@ nulls_excluded
     vector info input=["nulls_in_names.geojson"] where=NOT last = 'Ek'
     vector info input=["nulls_in_names.geojson"] where=NOT first = 'Ek'
 checks_skipped
+    pipeline steps=read nulls_in_names.geojson ! tee [ write OUT.gpkg ] ! sql --dialect=SQLITE "SELECT id FROM nulls_in_names WHERE id > 0" ! write OUTb.csv
+    pipeline steps=read nulls_in_names.geojson ! sql --dialect=SQLITE "SELECT id FROM nulls_in_names WHERE id > 0" ! write OUTb.csv
+checks_skipped
+    pipeline steps=read nulls_in_names.geojson ! tee [ write OUT.gpkg ] ! filter "--where=first <> 'Ek'" ! write OUTb.gpkg
+    pipeline steps=read nulls_in_names.geojson ! tee [ write OUT.gpkg ] ! filter "--where=first = 'Bo'" ! write OUTb.gpkg
+checks_skipped
     query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities NATURAL LEFT JOIN rates_some
     query inputs=["cities.csv","rates_some.csv"] sql=SELECT id, rate FROM cities LEFT JOIN rates_some USING (name)
 checks_skipped

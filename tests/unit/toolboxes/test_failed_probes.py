@@ -66,7 +66,7 @@ def test_only_the_failing_probe_is_missing(describe: Any, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("describe")
-def test_skipped_value_tests_of_a_slow_statement_are_named() -> None:
+def test_slow_statement_names_its_skipped_tests_of_values() -> None:
     checks, reporting = (importlib.import_module(f"{PARTS}.{name}") for name in ("sql_checks", "reporting"))
     slow = checks.MAX_SECONDS + 1
     assert checks.row_checks(None, outline_of("SELECT a FROM p WHERE b > c AND c <> 'x'"), slow) == []

@@ -26,6 +26,14 @@ CONDITIONS = ("--where", "--sql")
 MAX_PIXELS = 4 << 20
 # checks of the values that a formula or a burned attribute puts into a raster
 OF_VALUES = ("not_finite", "values_clamped", "values_rounded", "values_equal_nodata", "results_equal_nodata")
+# checks of a statement, besides those of its rows
+OF_STATEMENT = (
+    "column_unknown",
+    "integer_division",
+    "case_ignored",
+    "several_geometries",
+    "type_of_first_row",
+)
 MAX_FEATURES = 20_000
 OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
 # formats whose layers are tables, and whose statements go to SQLite when no dialect is named
@@ -55,20 +63,20 @@ def remade(words, kind, *more):
 
 
 def statement_checks(job):
-    """Checks a statement. A slow statement is not run again."""
+    """Checks a statement. A slow statement is not run again, and neither are steps with branches."""
     statement = job["statement"]
     if not statement["sql"]:
         return condition_checks(job)
     outline = statement["outline"]
-    if job["seconds"] > MAX_SECONDS:
-        skip("column_unknown", "integer_division", "case_ignored", "several_geometries", "type_of_first_row")
-        return row_checks(None, outline, job["seconds"])
     with quiet():
-        dataset = dataset_of(job, "sql")
-        findings = list(column_checks(dataset, outline)) if dataset else []
+        dataset = dataset_of(job, "sql") if job["seconds"] <= MAX_SECONDS else None
+        if dataset is None:
+            skip(*OF_STATEMENT)
+            return row_checks(None, outline, MAX_SECONDS)
+        findings = list(column_checks(dataset, outline))
         findings += case_checks(dataset, statement["equalled"])
         dialect = statement["dialect"].upper()
-        own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
+        own = not dialect and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
             # GDAL's own dialect rejects such a column
             own_findings = [finding for finding in findings if finding["code"] != "column_unknown"]
@@ -90,15 +98,16 @@ def dataset_of(job, step):
 
 
 def condition_checks(job):
-    """Checks a condition without a statement. The features of a slow command are not read again to look for NULL."""
+    """Checks a condition without a statement. The features of a slow command are not read again."""
     condition = job["statement"]
-    slow = job["seconds"] > MAX_SECONDS
     with quiet():
-        dataset = None if slow and "pipeline" in job["options"] else dataset_of(job, condition["step"])
-        findings = list(case_checks(dataset, condition["equalled"]))
-        if slow or dataset is None or condition["unprobed"]:
+        dataset = dataset_of(job, condition["step"]) if job["seconds"] <= MAX_SECONDS else None
+        if condition["unprobed"] or (condition["nulls"] and dataset is None):
             skip("nulls_excluded")
-        return findings if slow or dataset is None else findings + list(excluded_nulls(dataset, condition))
+        if dataset is None:
+            skip(*(["case_ignored"] if condition["equalled"] else []))
+            return []
+        return [*case_checks(dataset, condition["equalled"]), *excluded_nulls(dataset, condition)]
 
 
 def excluded_nulls(dataset, condition):
@@ -118,7 +127,7 @@ def excluded_nulls(dataset, condition):
 
 def own_joins(dataset, outline):
     """Checks joins in GDAL's own dialect, which takes only one row of the other table for each row."""
-    for select in outline["selects"] if outline is not None and dataset is not None else ():
+    for select in outline["selects"] if outline is not None else ():
         counting = Counting(dataset, outline, select, "", "SQLITE")
         first = next((item for item in counting.tables if item in counting.items[:1]), None)
         if first is not None and len(counting.items) > 1:
@@ -131,7 +140,7 @@ def own_joins(dataset, outline):
 
 def case_checks(dataset, equalled):
     """Reports texts that differ from a requested text only in case; GDAL treats them as equal in its own tests."""
-    if dataset is None or dataset.GetDriver().ShortName in OWN_SQL:
+    if dataset.GetDriver().ShortName in OWN_SQL:
         return
     wanted = {}
     for name, text in equalled:

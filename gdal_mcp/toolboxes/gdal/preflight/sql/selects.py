@@ -69,7 +69,8 @@ def _expanded(select: "Expr", names: "Mapping[str, Expr]") -> "Expr":
 
 
 def _measures(select: "Expr") -> Data:
-    items = [_item(source) for source in sources(select)]
+    tables = sources(select)
+    items = [_item(source, tables[0]) for source in tables]
     own = list(level(select))
     aggregates = {function(call) for call in _selected_calls(select) if is_aggregate(call)}
     named = [item["table"] for item in items if item["table"]]
@@ -110,7 +111,7 @@ def _measures(select: "Expr") -> Data:
     }
 
 
-def _item(source: "Expr") -> Data:
+def _item(source: "Expr", first: "Expr") -> Data:
     join = source.parent if source.parent is not None and source.parent.key == "join" else None
     joined, keys, pairs = "", False, []
     if join is not None:
@@ -120,9 +121,8 @@ def _item(source: "Expr") -> Data:
         outer = join.text("side") in ("LEFT", "FULL", "RIGHT")
         joined = "LEFT" if outer else "INNER" if bound or join.text("kind") == "INNER" else ","
         pairs = _pairs(on) if on is not None else []
-        first = join.parent.args.get("from_") if join.parent is not None else None
-        tables = [name_of(first.this), name_of(source)] if using and first is not None else []
-        pairs += [[[table, column.name.lower()] for table in tables] for column in using or ()]
+        names = [column.name.lower() for column in using or ()]
+        pairs += [[[name_of(table), name] for table in (first, source)] for name in names]
         keys = bool(pairs) or natural
     alias = source.args.get("alias")
     named = alias.this if alias is not None and alias.this is not None else source.this
