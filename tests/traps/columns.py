@@ -32,6 +32,8 @@ TEXTS = {
     ),
     "two_orders.csv": _days("31.12.2024", "12.31.2024", "01.02.2024"),
     "day_first.csv": _days("31.12.2024", "13.12.2024", "01.02.2024"),
+    "many_days.csv": _days(*["2024-01-31"] * 20_001),
+    "many_points.csv": "id,lon,lat\n" + "".join(f"{i},8.{i},50.{i}\n" for i in range(20_001)),
     "unit_row.csv": "name,depth\n,m\nA,3.2\nB,10.1\n",
     "erddap.csv": "time,latitude,sst\nUTC,degrees_north,degree_C\n2024-01-01,47.5,8.1\n2024-01-02,47.5,9.2\n",
     "text_row.csv": "name,depth\nA,n/a\nB,3.2\nC,10.1\n",
@@ -88,6 +90,7 @@ dates_impossible
     query inputs=["no_month.csv"] sql=SELECT max(day) AS last FROM no_month
     query inputs=["possible.csv"] sql=SELECT max(day) AS last FROM possible
     query inputs=["no_month.csv"] sql=SELECT count(*) AS n FROM no_month
+    query inputs=["no_month.csv"] sql=SELECT max(day) AS last FROM no_month WHERE date(day) = day
 dates_impossible
     query inputs=["impossible.geojson"] sql=SELECT * FROM impossible
     query inputs=["possible.geojson"] sql=SELECT * FROM possible
@@ -186,4 +189,11 @@ longitudes_mixed
     info path=two_ranges.geojson
     info path=one_range.geojson
     info path=around_greenwich.geojson
+    query inputs=["two_ranges.geojson"] sql=SELECT ST_AsText(ST_Envelope(ST_Collect(ST_Shift_Longitude(geom)))) AS box FROM two_ranges
+checks_skipped
+    info path=many_days.csv
+    info path=possible.csv
+checks_skipped
+    vector make-point input=many_points.csv output=OUT.gpkg x=lon y=lat output-crs=EPSG:4326
+    vector make-point input=hesse_points.csv output=OUT.gpkg x=lon y=lat output-crs=EPSG:4326
 """

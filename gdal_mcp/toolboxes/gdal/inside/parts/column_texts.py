@@ -41,7 +41,11 @@ def checks(layer, sql):
     if (named := unit_columns(rows)) and not any(f"'{rows[0][i]}'" in sql for i in named):
         used = [i for i in named if i in wanted]
         yield from [{"code": "units_as_row", "fields": used}] if used else []
-    typed = [i for i in wanted if definitions[i].GetType() in TYPES]
+    typed = [
+        i
+        for i in wanted
+        if definitions[i].GetType() in TYPES and not tests_dates(definitions[i].GetName(), sql)
+    ]
     columns = [i for i in typed if are_dates([row[i] for row in rows if row[i]])]
     if columns:
         yield from date_checks(layer, columns)
@@ -51,6 +55,11 @@ def is_read(name, sql):
     """True if a statement may read a column: it has the name, or selects all columns."""
     every = re.search(r"(?:SELECT|DISTINCT|,|\.)\s*\*", sql, re.IGNORECASE)
     return not sql or bool(every) or is_named(name, sql)
+
+
+def tests_dates(name, sql):
+    """True if a statement leaves out the dates of a column that do not exist, as in date(day) = day."""
+    return re.search(rf'\bdate\(\s*"?{re.escape(name)}"?\s*\)\s*=', sql, re.IGNORECASE) is not None
 
 
 def first_rows(layer, width):

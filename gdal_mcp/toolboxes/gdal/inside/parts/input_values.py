@@ -16,7 +16,8 @@ MAX_LAYERS = 20
 # commands whose result depends on where features are
 BY_POSITION = SPANNING | {"rasterize", "index", "info", "clip", "buffer", "layer-algebra", "combine"}
 GEOMETRY = re.compile(r"\b(?:st_\w+|geom\w*)\b", re.IGNORECASE)
-WITHOUT_ZERO = re.compile(r"(?:=|<>|>)\s*0(?![\d.])")  # a condition that leaves positions at 0, 0 out
+# conditions that leave positions at 0, 0 out, and functions that correct positions
+CORRECTIONS = re.compile(r"(?:=|<>|>)\s*0(?![\d.])|shift_?longitude|swap_?coord", re.IGNORECASE)
 
 
 def checks(path, job):
@@ -54,7 +55,7 @@ def uses_positions(columns, sql, words, *, writes):
     """True if the call measures or draws with positions. `columns` are those with positions in a table."""
     if sql:
         uses = all(is_named(name, sql) for name in columns) if columns else GEOMETRY.search(sql)
-        return bool(uses) and not WITHOUT_ZERO.search(sql)
+        return bool(uses) and not CORRECTIONS.search(sql)
     if columns:  # a conversion to points names them
         return {name.casefold() for name in columns} <= {word.rpartition("=")[2].casefold() for word in words}
     return not writes or not BY_POSITION.isdisjoint(words)
