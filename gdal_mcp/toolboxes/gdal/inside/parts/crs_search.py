@@ -61,7 +61,11 @@ TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees by which a requested box is enlarged on each side
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
-DATUM_OF = NATIONAL | {"of", "for", "in"}  # words that ask for the datum of a place, and are not in a datum's name
+DATUM_OF = NATIONAL | {
+    "of",
+    "for",
+    "in",
+}  # words that ask for the datum of a place, and are not in a datum's name
 NO_GRID = -1.0  # penalty for a CRS that is no grid, if a national one is asked for
 AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
 PARTIAL = re.compile(
