@@ -116,6 +116,9 @@ cell("level_0_fractions", 8, 47, 121, 121, "float32")
 for name, system in (("shifts", "EPSG:4326"), ("shifts_nad83", "EPSG:4269")):
     raster(name, ramp / 20, (5, 50, 0.25), system)
 raster("whole_heights", ramp.astype("int16"), utm)
+point_of = '<p:FeatureCollection xmlns:p="http://ogr.maptools.org/" xmlns:gml="http://www.opengis.net/gml"><gml:featureMember><p:p fid="p.0"><p:geometryProperty><gml:Point srsName="{}"><gml:coordinates>{}</gml:coordinates></gml:Point></p:geometryProperty><p:name>a</p:name></p:p></gml:featureMember></p:FeatureCollection>'.format
+for name, system, place in (("longitude_first", "http://www.opengis.net/gml/srs/epsg.xml#4326", "-120.5,47.2"), ("latitude_first", "http://www.opengis.net/gml/srs/epsg.xml#4326", "47.2,-120.5"), ("latitude_first_urn", "urn:ogc:def:crs:EPSG::4326", "47.2,-120.5")):
+    open(f"{folder}/{name}.gml", "w").write(point_of(system, place))
 raster("metres_scaled", (ramp * 100).astype("int32"), utm, then=lambda made: [made.GetRasterBand(1).SetUnitType("m"), made.GetRasterBand(1).SetScale(0.01)])
 raster("in_millimetres", ramp * 1000, utm, then=lambda made: made.GetRasterBand(1).SetUnitType("mm"))
 raster("in_millimetres_too", ramp * 1000, utm, then=lambda made: made.GetRasterBand(1).SetUnitType("millimetres"))
@@ -468,4 +471,11 @@ values_clamped ignoring:georeferencing_lost
 nodata_out_of_range ignoring:georeferencing_lost
     convert input=elevation_holes.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=100","MAXUSERPIXELVALUE=1100"]
     convert input=elevation.tif output=OUT.ter creation_options=["MINUSERPIXELVALUE=100","MAXUSERPIXELVALUE=1100"]
+
+# GML whose name of a CRS means longitude first, unlike urn:ogc:def:crs
+extent_outside_crs
+    convert input=latitude_first.gml output=OUT.gpkg
+    convert input=longitude_first.gml output=OUT.gpkg
+    vector_reproject input=longitude_first.gml output=OUT.gpkg output-crs=EPSG:32610
+    vector_reproject input=latitude_first_urn.gml output=OUT.gpkg output-crs=EPSG:32610
 """

@@ -6,6 +6,7 @@ scope and datum in the database. The weights were tuned with the questions under
 tests/data/crs_questions.toml.
 """
 
+import itertools
 import math
 import re
 from collections import Counter, defaultdict
@@ -13,6 +14,7 @@ from collections import Counter, defaultdict
 from gdal_mcp.toolboxes.gdal.inside.parts.crs_database import (
     COMPOUNDS,
     EXTENTS,
+    GEOGRAPHIC,
     METHODS,
     SUCCESSORS,
     WGS_84,
@@ -59,6 +61,11 @@ TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees by which a requested box is enlarged on each side
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
+DATUM_OF = NATIONAL | {
+    "of",
+    "for",
+    "in",
+}  # words that ask for the datum of a place, and are not in a datum's name
 NO_GRID = -1.0  # penalty for a CRS that is no grid, if a national one is asked for
 AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
 PARTIAL = re.compile(
@@ -96,7 +103,9 @@ def run_find_crs(job, _report):
     exact = by_code(database, query)
     if not exact and (unknown := search.unknown()) and (corrected := database.similar(unknown)):
         search = Search(database, correct(query, corrected), box, datum)
-    ids = exact or list(dict.fromkeys([*search.official(job.get("official", {})), *search.best()]))
+    official = job.get("official", {})
+    named = [] if exact else [*search.official(official), *search.official_datum(official)]
+    ids = exact or list(dict.fromkeys([*named, *search.best()]))
     ids = ids[: min(int(job["limit"]), LIMIT)]
     chosen = database.chosen(ids)
     matches = [search.row(row_id, *chosen[row_id]) for row_id in ids]
@@ -282,6 +291,27 @@ class Search:
         plain = set(question.meanings) <= {"metre"}
         named = codes.get(question.country, ()) if asked and plain and self.box is None else ()
         return [row_id for code in named for row_id in by_code(self.database, code)[:1]]
+
+    def official_datum(self, codes):
+        """The row ids of the CRS of a country's datum and of its official grid, if the question asks only for its datum.
+
+        The database does not say which datum is official; that of the official grid is.
+        """
+        question, database = self.question, self.database
+        of_country = question.country and DATUM_OF & set(question.exact) and not self.distinguishing_words
+        if not of_country or question.meanings != ["datum"] or self.box is not None:
+            return []
+        grids = Search(database, f"official {question.country}", None, self.datum)
+        [*ids] = grids.official(codes)[:1] or filter(grids.is_national_grid, grids.best())
+        for row_id, (crs, _) in database.chosen(ids[:1]).items():
+            rows = database.rows(GEOGRAPHIC, *datum_of(crs))
+            return [*(by_code(database, f"{row[0]}:{row[1]}")[0] for row in rows), row_id]
+        geographic = (row_id for row_id in self.best() if self.chosen[row_id][0]["kind"] == "geographic 2D")
+        return list(itertools.islice(geographic, 1))
+
+    def is_national_grid(self, row_id):
+        crs, usages = self.chosen[row_id]
+        return crs["auth_name"] == "EPSG" and is_national(crs, usages)
 
     def varied(self, ranked, scores):
         """Reorders CRSs: each moves down a little for every better CRS with the same projection."""

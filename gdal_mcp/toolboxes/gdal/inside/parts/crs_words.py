@@ -41,7 +41,10 @@ MEANINGS = (
     (r"\bequidistant\b|\bdistances?\b", "equidistant"),
     (r"\bweb\b|\b(?:slippy|xyz) (?:maps?|tiles?)\b|\bmap tiles?\b|\bopenstreetmap\b|\bosm\b", "web"),
     (r"\bheights?\b|\belevations?\b(?! model)|\bvertical\b|\bgeoid\b|\bdepths?\b", "vertical"),
-    (r"\bdatum\b", "datum"),
+    (
+        r"\b(?:(?:geodetic|horizontal|reference) )*(?:datums?|reference frames?)\b",
+        "datum",
+    ),
     (
         r"\bft-?us\b|\b(?:us|american)[ -]*(?:survey[ -]*)?(?:feet|foot|ft)\b|\bsurvey f(?:ee|oo)t\b",
         "US survey foot",

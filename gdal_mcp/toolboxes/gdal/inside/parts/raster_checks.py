@@ -26,7 +26,9 @@ ENCODES = {"Terragen"}  # formats whose drivers scale true values, and wrap thos
 FEET = {"foot", "US survey foot"}
 LENGTHS = {"metre", "foot", "centimetre", "millimetre", "kilometre"}
 # one band is added to another or compared with it, as in `A-B`; a factor between metric units
-ADDITION = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])?\s*(?:[-+]|[<>=!]=?)\s*[A-Za-z_]|\b(?:min|max|avg|sum|mean)\b")
+ADDITION = re.compile(
+    r"[A-Za-z_]\w*(?:\[\d+\])?\s*(?:[-+]|[<>=!]=?)\s*[A-Za-z_]|\b(?:min|max|avg|sum|mean)\b"
+)
 POWER_OF_TEN = re.compile(r"(?<![\w.])(?:0?\.0*1|10+(?:\.0*)?|1e-?\d+)(?![\w.])")
 # values that mean nodata in many datasets, and hardly ever a measurement; 1e20 is that of climate models
 FILLS = (-9999.0, -99999.0, -32767.0, -32768.0, 1e20, 1.0000000200408773e20)

@@ -17,6 +17,8 @@ OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
 MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")
 # the statement that SQLite repeats after its message, with an arrow below
 ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
+# GDAL knows these names of CRSs in GML, but also tries to fetch them for each geometry
+GML_NAME = re.compile(r"Cannot import http://www\.opengis\.net/gml/srs/epsg\.xml#\d+ due to .*")
 SHOWN = {}  # paths of copies that a job reads, and of the workspace files that they replace
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 
@@ -85,7 +87,7 @@ class Errors:
         # GDAL first tries to open a schema in JSON as a file; the names of files here are absolute paths
         if level not in LABELS or message.startswith("Cannot open file '{"):
             return
-        if self.ignored and message.endswith(self.ignored):
+        if (self.ignored and message.endswith(self.ignored)) or GML_NAME.fullmatch(message):
             return
         message = ECHO.sub("", as_shown(message))
         if level >= FAILURE:
