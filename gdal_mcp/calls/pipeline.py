@@ -287,18 +287,30 @@ def _find_running(call: Invocation, deps: Pipeline) -> RunningCall | None:
 
 
 def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
-    """Runs the plan after its approval is consumed and its start recorded. No record, no run."""
+    """Runs the plan. No record, no run.
+
+    The approval is consumed when there is a container, so that a call that gets none can be sent again.
+    """
     started = time.monotonic()
     if cancel.is_set:
         return Outcome()
-    try:
+
+    def begin() -> None:
         deps.approvals.service.consume(call.authorization)
+
+    # its steps, and requests for its remote data, come before its own container
+    acts_first = call.request.operation.runs_steps or bool(call.plan.draft.addresses)
+    try:
+        if acts_first:
+            begin()
+        else:
+            deps.approvals.service.require(call.authorization)
         deps.records.record_start(call)
         call.request.operation.before(call, cancel)
     except ToolError as error:
         return Outcome(error=error)
     audited = {"audit": seconds_since(started)}
-    outcome = deps.execution.run(call, cancel)
+    outcome = deps.execution.run(call, cancel) if acts_first else deps.execution.run(call, cancel, begin)
     ended = replace(call, outcome=outcome)
     entry = call.entitlements.entry
     if entry is not None and entry.by_day:
