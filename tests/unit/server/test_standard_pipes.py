@@ -52,7 +52,7 @@ async def test_lines_are_separated_at_newlines_only(tmp_path: Path):
     ]
 
 
-async def test_a_line_that_is_too_long_is_not_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_too_long_line_is_not_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A part of it alone could be a message that nobody sent."""
     monkeypatch.setattr(pipes, "LONGEST_LINE", 200_000)
     middle = PING[:-1] + b',"params":{"a":"' + b"x" * 1_000_000 + b'"}}'
@@ -65,7 +65,7 @@ async def test_a_line_that_is_too_long_is_not_held_in_memory(tmp_path: Path, mon
     assert third.encode() == PING
 
 
-async def test_other_tasks_go_on_while_a_sender_is_never_too_slow(tmp_path: Path):
+async def test_other_tasks_continue_beside_a_fast_sender(tmp_path: Path):
     reader, turns = opened(tmp_path, b"x" * 1_000_000), 0
 
     async def count() -> None:
@@ -81,7 +81,7 @@ async def test_other_tasks_go_on_while_a_sender_is_never_too_slow(tmp_path: Path
     assert turns > 5
 
 
-async def test_a_client_that_resets_its_connection_has_left():
+async def test_connection_reset_is_the_end_of_input():
     client, server = socket.socketpair()
     server.sendall(b"not read")
     client.close()
