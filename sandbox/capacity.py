@@ -182,9 +182,9 @@ class LockFileCapacity:
         with self._freed:
             ticket = _Ticket(time.monotonic_ns(), size, end)
             self._waiting.add(ticket)
-            with self._exclusive():
-                self._write()
         try:
+            with self._freed, self._exclusive():
+                self._write()
             yield ticket
         finally:
             with self._freed:

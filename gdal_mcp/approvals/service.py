@@ -101,6 +101,16 @@ class ApprovalService:
         grants = [self.approvals.granted(principal, tool, root, remote) for root in workspaces]
         return grants[0] if grants and all(grants) else None
 
+    def require(self, authorization: Authorization) -> None:
+        """Raises ToolError unless the call can still consume the approval that it reserved."""
+        if authorization.approval_id:
+            try:
+                row = self.approvals.approval(authorization.approval_id)
+            except RegistryUnavailable as error:
+                raise unavailable_error(error) from error
+            if row is None or (row.state, row.holder) != ("reserved", authorization.holder):
+                raise _over_error(row)
+
     def consume(self, authorization: Authorization) -> None:
         """Consumes the approval that a call reserved, just before it starts. Raises ToolError if it was revoked."""
         if not authorization.approval_id:
@@ -111,11 +121,7 @@ class ApprovalService:
             row = self.approvals.get(authorization.approval_id)
         except RegistryUnavailable as error:
             raise unavailable_error(error) from error
-        raise (
-            denied_error(row)
-            if row and row.state == "denied"
-            else expired_error("the approval is over, or was used already.")
-        )
+        raise _over_error(row)
 
     def end(self, authorization: Authorization) -> None:
         """Ends a call: an approval that it did not use can be used by the same call sent again."""
@@ -125,6 +131,12 @@ class ApprovalService:
             self.approvals.end(authorization.approval_id, authorization.holder)
         except RegistryUnavailable:
             _log.exception("approval_not_released", approval=authorization.approval_id)
+
+
+def _over_error(row: Approval | None) -> ToolError:
+    if row is not None and row.state == "denied":
+        return denied_error(row)
+    return expired_error("the approval is over, or was used already.")
 
 
 def denied_error(row: Approval) -> ToolError:

@@ -5,7 +5,7 @@
 | asked    | has not decided         | waits for the answer, or is to be sent again                      |
 | approved | said yes                | waited for the answer and has not read it yet                     |
 | released | said yes                | none: the yes waits for the same call to be sent again            |
-| reserved | said yes                | waits to start: rates, queue, a free slot                         |
+| reserved | said yes                | waits to start: rates, queue, a free slot, a container            |
 | consumed | said yes                | started                                                           |
 | denied   | said no, or took it back | never starts by this approval                                     |
 | expired  | did not decide, or the call was not sent again in time | never starts by this approval      |
@@ -37,7 +37,8 @@ TRANSITIONS: Final[Mapping[Event, Transition]] = {
     "deny": Transition(frozenset({"asked", "approved", "released", "reserved"}), "denied"),
     # a call takes the approval: the call that waited for it, or the same call sent again
     "reserve": Transition(frozenset({"approved", "released"}), "reserved"),
-    # the call that took the approval ended before it started: no slot, a rate limit, a cancellation, a dead server
+    # the call that took the approval ended before it started: no slot, no container, a rate limit, a cancellation,
+    # a dead server
     "release": Transition(frozenset({"approved", "reserved"}), "released"),
     "consume": Transition(frozenset({"reserved"}), "consumed"),
     # the call that asked is cancelled before anybody answered

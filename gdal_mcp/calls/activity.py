@@ -43,7 +43,8 @@ class RunningCall:
     outputs: tuple[str, ...] = ()  # paths, once they are known
     ended_by: str = ""  # the user who cancelled it on this server
     sender: object = None  # the connection and id of its request, as the transport names them
-    plan: str = ""  # digest of its plan, once it has started
+    plan: str = ""  # digest of its plan, once it is made, if an identical call may join this one
+    started: bool = False  # True if it no longer waits for approval or for a free slot
     arguments: Mapping[str, Any] = field(default_factory=dict)
     writes: bool = False
     timed_out: bool = False  # True if its client stopped waiting without asking for the call to end
@@ -69,6 +70,7 @@ class RunningCall:
     def joined(self) -> Iterator[None]:
         """Counts an identical request that waits for the reply of this call."""
         self.waiting += 1
+        self.timed_out = False  # a client waits again, so it can also cancel
         try:
             yield
         finally:
@@ -99,7 +101,8 @@ class Activity:
             call.ended.set()
 
     def same(self, principal: str, plan: str, arguments: Mapping[str, Any]) -> RunningCall | None:
-        """A started call of this principal with this plan, which an identical call can join.
+        """A call of this principal with this plan, which an identical call can join: one that has started, or one that
+        its client sends again because it has stopped waiting for it.
 
         Calls that only read must have the same arguments too: some arguments only choose what is answered, such as the
         call that `validate_call` checks after its container described the inputs.
@@ -108,7 +111,9 @@ class Activity:
         calls = (
             call
             for call in self.all()
-            if (call.principal, call.plan) == (principal, plan) and not call.scope.cancel_called
+            if (call.principal, call.plan) == (principal, plan)
+            and not call.scope.cancel_called
+            and (call.started or (call.timed_out and call.waiting == 0))
         )
         return next(
             (call for call in calls if call.writes or (call.begun <= oldest and call.arguments == arguments)),

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -66,11 +66,16 @@ class Executor:
     hosting: Hosting
     gateway: RemoteGateway
 
-    def run(self, call: Invocation, cancel: Cancellation) -> Outcome:
-        """The outcome of the plan. Does not raise for a failure of the job, the engine or a file."""
+    def run(
+        self, call: Invocation, cancel: Cancellation, begin: Callable[[], None] = lambda: None
+    ) -> Outcome:
+        """The outcome of the plan. Does not raise for a failure of the job, the engine or a file.
+
+        `begin` is called before anything is done in the container; its ToolError ends the call.
+        """
         results = _RunResults(call.preflight)
         try:
-            self._run(call, results, cancel)
+            self._run(call, results, cancel, begin)
         except LaunchCancelled:
             ended = judge(SandboxResult(Cancelled(), Usage("cold")), call.toolbox)
             assert ended is not None
@@ -90,11 +95,14 @@ class Executor:
             return results.outcome(failed(call.call_id, published=True))
         return results.outcome(None)
 
-    def _run(self, call: Invocation, results: _RunResults, cancel: Cancellation) -> None:
+    def _run(
+        self, call: Invocation, results: _RunResults, cancel: Cancellation, begin: Callable[[], None]
+    ) -> None:
         """Runs the plan and fills `results`. Raises ToolError, SandboxError, LaunchCancelled."""
         draft, started = call.plan.draft, time.monotonic()
         with self._reading(call) as results.reading, self._lease(call, cancel) as lease:
             results.durations["claim"] = seconds_since(started)
+            begin()
             declined: list[ToolError] = []
             result = lease.run(self._job(call, lease, results, declined, cancel), cancel)
             results.usage = result.usage

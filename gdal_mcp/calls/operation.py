@@ -40,6 +40,7 @@ class Operation:
     part_of: str = ""  # id of the call that it is a step of
     nested: bool = False  # True if it uses the slot and rates of the call that it is part of
     joins: bool = False  # True if an identical call, sent while this one runs, waits for this one's reply
+    runs_steps: bool = False  # True if `before` makes other calls
     reads_remote: bool = True  # False if other calls read the remote data of its draft
 
     def entitled(self, entitlements: "Entitlements") -> "Entitlements":

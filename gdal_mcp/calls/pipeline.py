@@ -124,9 +124,11 @@ class Pipeline:
             async with AsyncExitStack() as resources:  # resources that are released when the call ends
                 call = parse(call, self)
                 call = await plan(call, self, resources)
-                if (first := _find_running(call, self)) is not None:
-                    replies.append(replace(await join(call, first, self), next_request=None))
+                first = _find_running(call, self)
+                if first is not None and (reply := await join(call, first, self)) is not None:
+                    replies.append(replace(reply, next_request=None))
                     return
+                _make_joinable(call)
                 if call.prepared is not None:
                     call = await authorize(call, self, resources)
                     call = await schedule(call, self, resources)
@@ -184,13 +186,15 @@ async def plan(call: Invocation, deps: Pipeline, resources: AsyncExitStack) -> I
     return call.timed("plan", started)
 
 
-async def join(call: Invocation, first: RunningCall, deps: Pipeline) -> Reply:
-    """The reply of an identical call that is already running, so that nothing runs twice. Raises ToolError."""
+async def join(call: Invocation, first: RunningCall, deps: Pipeline) -> Reply | None:
+    """The reply of an identical call that is already running, so that nothing runs twice. Raises ToolError.
+
+    None if that call ended without one, such as with a question to a client that no longer waits.
+    """
     with first.joined():  # counted before it is recorded, so that the other call does not end meanwhile
         await run_sync(deps.records.record_event, call, "call.joined", f"joined {first.call_id}")
         call.enter(f"waiting for call {first.call_id}")
         await first.ended.wait()
-    assert first.reply is not None
     return first.reply
 
 
@@ -239,9 +243,8 @@ async def schedule(call: Invocation, deps: Pipeline, resources: AsyncExitStack) 
 
 async def execute(call: Invocation, deps: Pipeline) -> Invocation:
     """Runs the plan. A cancellation stops the container; the outcome is returned after the container is gone."""
-    if call.view is not None and call.request.operation.joins:
-        call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
-        call.view.arguments = call.plan.arguments
+    if call.view is not None:
+        call.view.started = True
     outcome = await run_cancellable(partial(_run, call, deps), deps.threads)
     durations = {**call.durations, **outcome.durations}
     return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
@@ -286,19 +289,37 @@ def _find_running(call: Invocation, deps: Pipeline) -> RunningCall | None:
     return deps.activity.same(call.request.principal, call.plan.digest, call.plan.arguments)
 
 
+def _make_joinable(call: Invocation) -> None:
+    if call.view is not None and call.prepared is not None and call.request.operation.joins:
+        call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
+        call.view.arguments = call.plan.arguments
+
+
 def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
-    """Runs the plan after its approval is consumed and its start recorded. No record, no run."""
+    """Runs the plan. No record, no run.
+
+    The approval is consumed when there is a container, so that a call that gets none can be sent again.
+    """
     started = time.monotonic()
     if cancel.is_set:
         return Outcome()
-    try:
+
+    def begin() -> None:
         deps.approvals.service.consume(call.authorization)
+
+    # its steps, and requests for its remote data, come before its own container
+    acts_first = call.request.operation.runs_steps or bool(call.plan.draft.addresses)
+    try:
+        if acts_first:
+            begin()
+        else:
+            deps.approvals.service.require(call.authorization)
         deps.records.record_start(call)
         call.request.operation.before(call, cancel)
     except ToolError as error:
         return Outcome(error=error)
     audited = {"audit": seconds_since(started)}
-    outcome = deps.execution.run(call, cancel)
+    outcome = deps.execution.run(call, cancel) if acts_first else deps.execution.run(call, cancel, begin)
     ended = replace(call, outcome=outcome)
     entry = call.entitlements.entry
     if entry is not None and entry.by_day:

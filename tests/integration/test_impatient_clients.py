@@ -349,6 +349,28 @@ async def test_call_does_not_end_while_a_request_joins_it(tmp_path: Path, monkey
             assert "error" not in await wire.answer(2)
 
 
+async def test_client_that_times_out_during_a_question_asks_once(tmp_path: Path):
+    """The same call sent again waits for the same answer."""
+    with server(tmp_path, approval_wait=60.0) as memory_server:
+        questions = memory_server.app.approvals.approvals
+        async with connected(memory_server) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(questions.pending)
+            await wire.give_up(1, "Request timed out")
+            await eventually(lambda: all(call.waiting == 0 for call in memory_server.pipeline.activity.all()))
+            await wire.call(2, "make", path="in.bin", output="out.bin")
+            await eventually(
+                lambda: (
+                    len(questions.pending()) > 1
+                    or any(call.waiting for call in memory_server.pipeline.activity.all() if call.plan)
+                )
+            )
+            memory_server.decide()
+            assert "error" not in await wire.answer(2)
+        assert memory_server.states() == ["consumed"]
+        assert memory_server.world.jobs.count("make") == 1
+
+
 async def test_person_cancelling_a_joined_call_ends_it(tmp_path: Path):
     with server(tmp_path, approval="never") as memory_server:
         memory_server.world.gate.clear()

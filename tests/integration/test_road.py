@@ -19,6 +19,8 @@ from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.elicitation import Elicitation
 from gdal_mcp.settings import Settings
+from sandbox.capacity import LockFileCapacity
+from sandbox.errors import EngineUnavailable
 from tests.integration.memory_server import ANN, BEN, Person, Server, server
 from tests.waiting import until
 
@@ -195,6 +197,49 @@ async def test_approval_between_timeout_and_answer_counts(
     monkeypatch.setattr(store, "claim", approved_first)
     assert (await memory_server.make()).error is None
     assert memory_server.states() == ["consumed"]
+
+
+@pytest.mark.claim("approval.kept-until-used")
+@pytest.mark.parametrize("lacking", [Code.BUSY, Code.ENGINE_UNAVAILABLE])
+async def test_approval_without_container_serves_the_repeated_call(
+    memory_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: Code
+):
+    host = memory_server.pipeline.execution.hosting.ready()
+    memory_server.pipeline.entitlements.of(ANN.id).preflights["mem"].described([_located(memory_server)], ())
+    person = Person()
+    with monkeypatch.context() as patched, closing(LockFileCapacity(tmp_path / "memory", 1 << 20)) as memory:
+        if lacking is Code.BUSY:
+            patched.setattr(host.runner, "capacity", memory)
+        else:
+            patched.setattr(host.engine, "create", _refuse)
+        assert code(await memory_server.make(by=person)) is lacking
+    assert memory_server.states() == ["released"]
+    assert (await memory_server.make(by=person)).error is None
+    assert len(person.asked) == 1
+    assert memory_server.states() == ["consumed"]
+
+
+def _refuse(*_: object) -> None:
+    raise EngineUnavailable("it went away")
+
+
+@pytest.mark.claim("approval.first-decides")
+async def test_approval_withdrawn_while_the_container_starts_runs_nothing(
+    memory_server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    host, person = memory_server.pipeline.execution.hosting.ready(), Person()
+    memory_server.pipeline.entitlements.of(ANN.id).preflights["mem"].described([_located(memory_server)], ())
+    create = host.engine.create
+
+    def withdrawn(*arguments: Any) -> Any:
+        no = Decision(False, "the person", "a page", "console")
+        memory_server.app.approvals.decide(person.asked[0].id, no)
+        return create(*arguments)
+
+    monkeypatch.setattr(host.engine, "create", withdrawn)
+    assert code(await memory_server.make(by=person)) is Code.DENIED
+    assert memory_server.states() == ["denied"]
+    assert memory_server.world.jobs == []
 
 
 @pytest.mark.claim("approval.kept-until-used")

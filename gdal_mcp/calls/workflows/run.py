@@ -55,6 +55,7 @@ class WorkflowRun(WorkflowOperation):
     model: ClassVar[type[CheckArguments]] = RunWorkflowArguments
     pipeline: Callable[[], "Pipeline"]
     find_seconds: FindSeconds = lambda _principal, _commands: {}
+    runs_steps: bool = True
 
     @property
     def store(self) -> StepStore:

@@ -267,6 +267,20 @@ def test_request_of_killed_process_delays_nobody(file: Path, ours: LockFileCapac
     assert reserved is not None
 
 
+def test_request_on_a_full_disk_delays_nobody(ours: LockFileCapacity):
+    """A request that could not be written is over."""
+    ledger, full = os.dup(ours._ledger), os.open("/dev/full", os.O_RDWR)
+    os.dup2(full, ours._ledger)
+    with pytest.raises(CapacityExhausted):
+        ours.wait(64 * MIB, 600.0)
+    os.dup2(ledger, ours._ledger)
+    taken = ours.take(64 * MIB)
+    assert taken is not None
+    taken.release()
+    for descriptor in (ledger, full):
+        os.close(descriptor)
+
+
 def test_unreadable_ledger_counts_as_all_the_memory(file: Path, ours: LockFileCapacity):
     stranger = LockFileCapacity(file, 256 * MIB)
     (file / stranger._name).write_bytes(b"")

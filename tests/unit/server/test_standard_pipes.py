@@ -65,7 +65,7 @@ async def test_too_long_line_is_not_held_in_memory(tmp_path: Path, monkeypatch: 
     assert third.encode() == PING
 
 
-async def test_other_tasks_go_on_beside_a_fast_sender(tmp_path: Path):
+async def test_other_tasks_continue_beside_a_fast_sender(tmp_path: Path):
     reader, turns = opened(tmp_path, b"x" * 1_000_000), 0
 
     async def count() -> None:
@@ -81,7 +81,7 @@ async def test_other_tasks_go_on_beside_a_fast_sender(tmp_path: Path):
     assert turns > 5
 
 
-async def test_a_client_that_resets_its_connection_has_left():
+async def test_connection_reset_is_the_end_of_input():
     client, server = socket.socketpair()
     server.sendall(b"not read")
     client.close()
