@@ -53,7 +53,7 @@ def test_only_whole_cells_of_a_known_size_are_written():
     assert refused(cell(8, 47, 1200, 1200), "DTED", "a.dt1")
 
 
-def test_an_option_of_another_format_with_the_same_extension_leads_to_it():
+def test_option_of_a_format_with_the_same_extension_leads_there():
     with pytest.raises(ArgumentRefused) as refusal:
         check_option(packaged(), Scope.CREATION, ["Leveller"], "MINUSERPIXELVALUE=0")
     assert "Terragen" in refusal.value.suggestion
