@@ -35,6 +35,7 @@ def test_same_stem_companions_match_the_table_case_insensitively(tmp_path, main)
     ("names", "main", "expected"),
     [
         (["x.shp", "x.dbf", "x.prj", "x.asc"], "x.asc", set()),
+        (["x.bt", "x.prj"], "x.bt", {"x.prj"}),
         (["x.shp", "x.dbf", "x.prj", "x.asc"], "x.shp", {"x.dbf"}),
         (["x.shp", "x.dbf", "x.cpg", "x.shx"], "x.dbf", set()), (["x.dbf", "x.cpg"], "x.dbf", {"x.cpg"}),
         (["x.tif", "x.jpg", "x.wld", "x.tfw"], "x.tif", {"x.tfw"}),

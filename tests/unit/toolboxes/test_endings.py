@@ -35,6 +35,7 @@ def test_format_is_passed_for_endings_unknown_to_gdal():
     for name, driver in (
         ("a.pq", "Parquet"), ("a.geo.json", "GeoJSON"), ("a.jsonl", "GeoJSONSeq"), ("a.j2c", "JP2OpenJPEG"),
         ("a.nc4", "netCDF"), ("a.tif", None), ("a.j2k", None), ("a.json", None), ("pq", None),
+        ("a.ter", "Terragen"), ("ter", None),
     ):  # fmt: skip
         assert usual_driver(packaged(), name, None) == driver, name
 

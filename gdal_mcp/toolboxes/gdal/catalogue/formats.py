@@ -43,7 +43,8 @@ def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | No
     """The driver for an ending that GDAL does not know, or for which it chooses a driver that it cannot write, to be
     passed as the format; None for other names.
     """
-    preferred = PREFERRED.get(name.lower().rpartition(".")[2], "")
+    _, dot, ending = name.lower().rpartition(".")
+    preferred = PREFERRED.get(ending, "") if dot else ""
     if kind != "vector" and preferred.lower() in catalogue.driver_names:
         return preferred
     return _driver_of_ending(catalogue, name, kind)
