@@ -126,7 +126,7 @@ def place(parent: Path) -> Iterator[Place]:
     docker = shutil.which("docker") or shutil.which("podman")
     if docker is None:
         raise NotMeasurable("the engine's client is not here to compare with. Install docker-cli or podman.")
-    finding = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
+    finding = [sys.executable, "-m", "scripts.find_engine", "--daemon"]
     opened = subprocess.run(finding, capture_output=True, text=True, check=False)
     if opened.returncode != 0:
         raise NotMeasurable(opened.stderr.strip())
