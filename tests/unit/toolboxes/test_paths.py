@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.gdal.datasets.paths import TREE_LINKS, Paths, Source, family
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths, Source, family
+from gdal_mcp.toolboxes.gdal.datasets.trees import TREE_LINKS
 from sandbox.workspace import Workspace, Workspaces
 
 
@@ -341,7 +342,7 @@ def test_folder_with_any_link_outside_is_refused(paths, root, tree):
 @pytest.mark.claim("paths.walked-folders")
 def test_circular_link_is_refused_by_name(paths, tree, monkeypatch):
     monkeypatch.setattr(
-        "gdal_mcp.toolboxes.gdal.datasets.paths.TREE_LINKS", 10**6
+        "gdal_mcp.toolboxes.gdal.datasets.trees.TREE_LINKS", 10**6
     )  # the circle itself is detected, not its length
     link = tree / "a" / "round.lnk"
     for target in (".", "..", "../..", "../../tree", "../../tree/a/../a", "../../beside"):
@@ -364,7 +365,7 @@ def test_folders_that_link_on_and_on_are_bounded(paths: Paths, root: Path):
 
 @pytest.mark.claim("paths.walked-folders")
 def test_a_folder_of_multiplying_links_is_refused(paths, root, monkeypatch):
-    monkeypatch.setattr("gdal_mcp.toolboxes.gdal.datasets.paths.TREE_ENTRIES", 2_000)
+    monkeypatch.setattr("gdal_mcp.toolboxes.gdal.datasets.trees.TREE_ENTRIES", 2_000)
     for number in range(5):
         (root / f"f{number}").mkdir()
         for link in range(6):

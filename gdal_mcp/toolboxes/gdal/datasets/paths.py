@@ -5,7 +5,6 @@ Only a text that is not a file or folder in a workspace is parsed as another kin
 """
 
 import re
-import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,14 +19,11 @@ from gdal_mcp.remote.places import AddressTable, Remote
 from gdal_mcp.toolboxes.base import nearest
 from gdal_mcp.toolboxes.gdal.datasets.names import DatasetName, invalid, parse, refused
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, could_belong, regular_files, shared_endings
+from gdal_mcp.toolboxes.gdal.datasets.trees import Tree
 from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.outputs.filetree import Entry, walk
-from sandbox.workspace import RESERVED, Identity, WorkspacePath, Workspaces, open_folder
+from sandbox.workspace import RESERVED, Identity, WorkspacePath, Workspaces
 
-# entries; a walk over them takes some seconds. Larger trees must be indexed folder by folder.
-TREE_ENTRIES: Final = 100_000
-TREE_LINKS: Final = 8  # nested links to folders
 _MAX_FOLDERS: Final = 5  # in the text of an error
 # the address of an archive and the path inside it; without braces, the extension marks the end of the address
 _IN_ARCHIVE: Final = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz))(/.*)?", re.IGNORECASE | re.DOTALL)
@@ -179,7 +175,7 @@ class Paths:
         located = self.input(text)
         if located.is_folder and not isinstance(located, Remote):
             try:
-                _Tree(self.workspaces, TREE_ENTRIES).check(located, ())
+                Tree(self.workspaces).check(located, ())
             except PathRefused as error:
                 raise _refusal(error, self.workspaces) from error
         return located
@@ -346,54 +342,6 @@ def _archive_of(name: DatasetName) -> DatasetName:
         return replace(name, path=match[1], after=f"}}{match[2] or ''}{name.after}", unsplit=False)
     why = "where the address of the archive ends cannot be told from its name."
     raise refused(why, "Write /vsizip/{ADDRESS}/NAME INSIDE.")
-
-
-@dataclass(slots=True)
-class _Tree:
-    """Walks a folder like GDAL, which follows every link. The numbers of entries and of nested links are limited."""
-
-    workspaces: Workspaces
-    left: int  # remaining number of entries
-
-    def check(self, top: WorkspacePath, holders: tuple[Path, ...]) -> None:
-        """Raises PathRefused with the name of the entry. `holders` are the folders of the links that led here."""
-        with open_folder(top.workspace, top.relative) as folder:
-            try:
-                for entry in walk(folder):
-                    # the folder of staging and undo, hidden from containers
-                    ours = not top.relative.parts and entry.path.partition("/")[0].casefold() == RESERVED
-                    if not ours:
-                        self._look(top, entry, holders)
-            except OSError as error:
-                raise PathRefused(f"folder {top.name!r} cannot be read: {error.strerror}.") from error
-
-    def _look(self, top: WorkspacePath, entry: Entry, holders: tuple[Path, ...]) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise PathRefused(f"the folder holds more than {TREE_ENTRIES} entries. Give a smaller one.")
-        if entry.blocked:
-            raise PathRefused(f"folder {entry.path!r} is too deep or not readable. Move it away first.")
-        mode = entry.status.st_mode
-        if stat.S_ISLNK(mode):
-            self._follow(top.path / entry.path, holders)
-        elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise PathRefused(f"{entry.path!r} is a device, pipe or socket. Move it away first.")
-
-    def _follow(self, link: Path, holders: tuple[Path, ...]) -> None:
-        try:
-            target = self.workspaces.input(str(link))
-        except PathMissing:
-            return  # a dangling link
-        except PathRefused as error:
-            raise PathRefused(f"the link {link.name!r} leads out of the workspaces: {error}") from error
-        if not target.is_folder:
-            return
-        inside = (*holders, link.parent)
-        if any(holder.is_relative_to(target.path) for holder in inside):
-            raise PathRefused(f"the link {link.name!r} leads in a circle. Take it away first.")
-        if len(inside) > TREE_LINKS:
-            raise PathRefused(f"{link.name!r} is more than {TREE_LINKS} links deep. Give another folder.")
-        self.check(target, inside)
 
 
 def _refusal(error: PathRefused, workspaces: Workspaces) -> ToolError:

@@ -10,6 +10,8 @@ from functools import cache
 from osgeo import osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import common, size, words_of
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
 # properties of maps, and patterns for the names of the projection methods that have them
 METHODS = {
@@ -210,3 +212,17 @@ def property_of(method):
     return next(
         (name for name, pattern in METHODS.items() if re.search(pattern, method or "", re.IGNORECASE)), None
     )
+
+
+def unit_of(crs):
+    """The unit of a CRS, from PROJ's table of axes.
+
+    For a projected CRS that is defined by a text, this table has the unit of its base CRS, so the unit is read from
+    the CRS itself.
+    """
+    unit = (crs["unit"] or "").partition(" (")[0]
+    if crs["kind"] != "projected" or not unit.startswith("degree"):
+        return unit
+    with quiet():
+        parsed = reference(f"{crs['auth_name']}:{crs['code']}")
+    return parsed.GetLinearUnitsName() if parsed is not None else ""

@@ -20,18 +20,21 @@ from gdal_mcp.toolboxes.gdal.inside.parts.crs_database import (
     WGS_84,
     Database,
     property_of,
+    unit_of,
 )
 from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import (
     SOFT,
     UNITS,
     CrsQuery,
     common,
+    fit_in,
     folded,
+    part_in,
     size,
     words_of,
 )
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import facts_and_names, opened
-from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves, reference
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import antimeridian_bbox
 
@@ -61,11 +64,8 @@ TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees by which a requested box is enlarged on each side
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
-DATUM_OF = NATIONAL | {
-    "of",
-    "for",
-    "in",
-}  # words that ask for the datum of a place, and are not in a datum's name
+# words that ask for the datum of a place, and are not in a datum's name
+DATUM_OF = NATIONAL | {"of", "for", "in"}
 NO_GRID = -1.0  # penalty for a CRS that is no grid, if a national one is asked for
 AXES = ([], ["east", "north"])  # endings of whole names, for the usual order of axes
 PARTIAL = re.compile(
@@ -387,20 +387,6 @@ class Search:
         return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
 
 
-def unit_of(crs):
-    """The unit of a CRS, from PROJ's table of axes.
-
-    For a projected CRS that is defined by a text, this table has the unit of its base CRS, so the unit is read from
-    the CRS itself.
-    """
-    unit = (crs["unit"] or "").partition(" (")[0]
-    if crs["kind"] != "projected" or not unit.startswith("degree"):
-        return unit
-    with quiet():
-        parsed = reference(f"{crs['auth_name']}:{crs['code']}")
-    return parsed.GetLinearUnitsName() if parsed is not None else ""
-
-
 def is_national(crs, usages):
     """True if a projected CRS is for a whole country, not for a zone of a global grid or a part of a country."""
     names = [area for area, _, _ in usages]
@@ -410,14 +396,3 @@ def is_national(crs, usages):
 
 def holds(pattern, text):
     return bool(re.search(pattern, text, re.IGNORECASE))
-
-
-def fit_in(area, box, tight):
-    """The fit of an area of use to a box: 1 if they are equal, less if it does not cover the box or is wider."""
-    both = common(area, box)
-    return both / size(box) * (both / size(area)) ** tight if both else 0.0
-
-
-def part_in(area, box):
-    """The fraction of the smaller of two boxes that lies in the other one."""
-    return common(area, box) / min(size(area), size(box))

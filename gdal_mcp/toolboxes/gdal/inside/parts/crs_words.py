@@ -210,3 +210,14 @@ def common(box, other):
         return 0.0
     widths = (min(a[2], b[2]) - max(a[0], b[0]) for a in halves(box) for b in halves(other))
     return sum(width for width in widths if width > 0) * (height(north) - height(south))
+
+
+def fit_in(area, box, tight):
+    """The fit of an area of use to a box: 1 if they are equal, less if it does not cover the box or is wider."""
+    both = common(area, box)
+    return both / size(box) * (both / size(area)) ** tight if both else 0.0
+
+
+def part_in(area, box):
+    """The fraction of the smaller of two boxes that lies in the other one."""
+    return common(area, box) / min(size(area), size(box))
