@@ -53,7 +53,8 @@ class MissedReplies:
         listed.
         """
         waiting = self._waiting[principal]
-        rows = [row for row in list(waiting) if row["call_id"] != reply.call_id]
-        for row in rows:
-            waiting.remove(row)
+        # one by one, because a thread may add a row meanwhile, which also drops the oldest row of a full list
+        all_rows = [waiting.popleft() for _ in range(len(waiting))]
+        rows = [row for row in all_rows if row["call_id"] != reply.call_id]
+        waiting.extend(row for row in all_rows if row["call_id"] == reply.call_id)
         return replace(reply, result={**reply.result, KEY: rows}) if rows else reply
