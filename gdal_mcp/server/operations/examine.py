@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -146,6 +146,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[DoctorRow], dict[s
         host = hosting.ready(fresh=True)
     except SandboxError as error:
         row = failed_row("engine", "ready", error, settings.image)
+        row = replace(row, found=f"{type(error).__name__}: {row.found}")
         return [row, *_passed_over(hosting)], {}
     facts = {
         "engine": {
