@@ -1,7 +1,7 @@
 """Errors that callers see: a code, the stage of the failure, what happened and what to do next."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -66,6 +66,11 @@ class ToolError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+    def changed(self, **changes: Any) -> "ToolError":
+        """A copy in which these fields are changed. A plain ToolError, because subclasses have other parameters."""
+        values = {row.name: getattr(self, row.name) for row in fields(ToolError)}
+        return ToolError(**{**values, **changes})
 
     def as_dict(self, call_id: str) -> dict[str, Any]:
         error: dict[str, Any] = {

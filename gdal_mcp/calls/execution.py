@@ -262,7 +262,7 @@ class Executor:
             reason, advice = foreseen["message"], foreseen["suggestion"]
             message = f"{message} {reason[:1].upper()}{reason[1:]}"
         suggestion = f"{advice} {toolbox.analysis.mount_advice}".strip() if narrow else advice
-        return replace(failure, message=message, suggestion=suggestion, untrusted=untrusted)
+        return failure.changed(message=message, suggestion=suggestion, untrusted=untrusted)
 
 
 def _to_host_paths(text: str, draft: Draft) -> str:

@@ -1,7 +1,7 @@
 """The outputs that a workflow publishes under the names in its document. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gdal_mcp.calls.workflows.references import StepOutput
@@ -55,8 +55,7 @@ def require_together(outputs: Sequence[Output]) -> None:
 
 def not_published(error: ToolError, step: str, target: str) -> ToolError:
     """The error with the step and the path of the output that cannot be published."""
-    return replace(
-        error,
+    return error.changed(
         message=f"the output of step {step!r} cannot be published as {target[:200]!r}: {error.message}",
         suggestion=f"In `outputs`: {error.suggestion[:1].lower()}{error.suggestion[1:]}",
         check={**(error.check or {}), "step": step, "output": target[:200]},

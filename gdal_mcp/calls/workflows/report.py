@@ -3,7 +3,7 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gdal_mcp.calls.workflows.checked import CheckedStep, CheckedWorkflow, StepState
@@ -86,7 +86,7 @@ def _difference_row(step: CheckedStep) -> dict[str, str]:
 def wrong_step(step: CheckedStep) -> ToolError:
     assert step.error is not None
     check = {**(step.error.check or {}), "step": step.id}
-    return replace(step.error, message=f"step {step.id!r}: {step.error.message}", check=check)
+    return step.error.changed(message=f"step {step.id!r}: {step.error.message}", check=check)
 
 
 def differences_text(differences: Mapping[str, tuple[str, str]]) -> str:
@@ -119,7 +119,7 @@ def failed_step(failure: StepFailed, cached: int) -> ToolError:
     check = {**(cause.check or {}), "step": failure.step}
     suggestion = f"{cause.suggestion}{again}".strip()
     message = f"step {failure.step!r}: {cause.message}"
-    return replace(cause, message=message, suggestion=suggestion, check=check)
+    return cause.changed(message=message, suggestion=suggestion, check=check)
 
 
 def invalid_workflow(error: WorkflowInvalid) -> ToolError:

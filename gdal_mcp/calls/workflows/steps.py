@@ -102,7 +102,7 @@ def _not_available(name: str, surface: Surface) -> ToolError:
     """The error for an unknown tool. Workflows come from other servers too, so the tool may be switched off here."""
     error = no_such_tool(name, surface)
     hint = "The server's options `--toolsets` and `--toolboxes` switch tools on."
-    return replace(error, suggestion=f"{error.suggestion} {hint}")
+    return error.changed(suggestion=f"{error.suggestion} {hint}")
 
 
 def require_container(tool: Tool) -> None:
