@@ -102,17 +102,17 @@ for i, value in enumerate((5.0, None, 9.0)):
         feature.SetField("value", value)
     feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POLYGON (({500000 + i * 1000} 4998000,{501000 + i * 1000} 4998000,{501000 + i * 1000} 4999000,{500000 + i * 1000} 4999000,{500000 + i * 1000} 4998000))")); into.CreateFeature(feature)
 into = feature = None; made.Close()
-def cell(name, lon, lat, columns, rows, kind="int16", **more):
+def degree_cell(name, lon, lat, columns, rows, kind="int16", **more):
     # one degree of heights, with the outer pixels centred on whole degrees
     values = numpy.linspace(100, 1100, columns * rows).reshape(rows, columns)
     x, y = 1 / (columns - 1), 1 / (rows - 1)
     raster(name, more.pop("change", lambda values: values)(values).astype(kind), None, "EPSG:4326", first=lambda made: made.SetGeoTransform((lon - x / 2, x, 0, lat + 1 + y / 2, 0, -y)), **more)
-cell("srtm_cell", 8, 47, 1201, 1201, options=["COMPRESS=DEFLATE"])
-cell("level_0", 8, 47, 121, 121)
-cell("level_0_holes", 8, 47, 121, 121, nodata=-32767, change=lambda values: numpy.where(values < 150, -32767, values))
-cell("level_0_north", 8, 61, 61, 121)
-cell("level_0_wide", 8, 61, 121, 121)
-cell("level_0_fractions", 8, 47, 121, 121, "float32")
+degree_cell("srtm_cell", 8, 47, 1201, 1201, options=["COMPRESS=DEFLATE"])
+degree_cell("level_0", 8, 47, 121, 121)
+degree_cell("level_0_holes", 8, 47, 121, 121, nodata=-32767, change=lambda values: numpy.where(values < 150, -32767, values))
+degree_cell("level_0_north", 8, 61, 61, 121)
+degree_cell("level_0_wide", 8, 61, 121, 121)
+degree_cell("level_0_fractions", 8, 47, 121, 121, "float32")
 for name, system in (("shifts", "EPSG:4326"), ("shifts_nad83", "EPSG:4269")):
     raster(name, ramp / 20, (5, 50, 0.25), system)
 raster("whole_heights", ramp.astype("int16"), utm)

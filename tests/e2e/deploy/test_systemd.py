@@ -33,6 +33,7 @@ cp -a /etc /run/etc
 mount --bind /run/etc /etc
 rm -rf /etc/systemd/system/* /etc/fstab
 for place in /srv /opt; do mount -t tmpfs -o mode=755 tmpfs $place; done
+[ -d {root}/deploy ] || {{ mkdir -p {root}; mount -t hostfs -o ro,{root} none {root}; }}
 mkdir -p /srv/geodata /opt/gdal-mcp /var/lib
 ln -s /run /var/run
 mount -t hostfs -o ro,{installed} none /opt/gdal-mcp
