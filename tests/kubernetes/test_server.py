@@ -158,7 +158,7 @@ def test_simultaneous_mixed_calls_equal_plain_gdal(ground, place, oracle):
 
 def played(talk: Any, expected: Answers, place: Place, number: int, case: Case) -> str:
     output = f"made-{number}{case.suffix or '.tif'}"
-    result = talk.start(case.tool, **case.given(output)).result(timeout=600)
+    result = talk.start(case.tool, **case.arguments_for(output)).result(timeout=600)
     content = result.structured_content
     if case.fails:
         code = (content.get("error") or {}).get("code")
